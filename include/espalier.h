@@ -650,6 +650,8 @@ ESPALIER_C_API espalier_status espalier_save_async(const char* path, const espal
                                                    const espalier_save_options* options,
                                                    espalier_saving** out, espalier_error** error);
 /* Waits until the save is done, and returns what espalier_save() would. Every call gives the same.
+ * Never call it, nor espalier_saving_free(), in a function that the save itself runs: it would wait
+ * for itself.
  */
 ESPALIER_C_API espalier_status espalier_saving_wait(const espalier_saving* saving,
                                                     espalier_error** error);

@@ -240,7 +240,10 @@ class CheckpointFile {
     auto view = tensor(path, options);
     if (!view) return propagate(view);
     auto found = view->template as<T>();
-    if (!found) found.error().path = path;
+    if (!found) {
+      found.error().path = path;
+      name_file(found.error());
+    }
     return found;
   }
 
@@ -249,9 +252,10 @@ class CheckpointFile {
   /// take more than Limits::text_bytes.
   [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
 
-  /// Returns a slice of the tensor in its own memory: of its first axes as `slices` say, and whole
-  /// along the others. Reads only the chunks that it needs. kInvalidArgument for more slices than
-  /// axes, and for a step below 1.
+  /// Returns a slice of the tensor in its own memory. `slices` holds one Slice for each of the
+  /// first axes; axes without one are read whole. Reads only the chunks that it needs. kWrongKind
+  /// for a placeholder. kInvalidSlice if there are more slices than axes, a step is not positive,
+  /// or a slice would cut an opaque block.
   [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices,
                                          const ReadOptions& options = {}) const;
   /// The same for the tensor at a key path: `file.slice("model/weight", {{.start = 0, .stop =
@@ -394,10 +398,11 @@ class CheckpointFile {
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;
   OpenFileOptions options_;
-  /// Decoders for producers, which do not know their thread. Making one for each call would cost
-  /// more than decoding a small chunk.
-  struct Buffers;
-  std::shared_ptr<Buffers> buffers_;
+  void name_file(Error& error) const noexcept;
+  /// What copies share: the path that was opened, for errors, and decoders for producers, which do
+  /// not know their thread. Making one for each call would cost more than decoding a small chunk.
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 /// Opens a file for its contents() alone: to edit it, or merge it with others.

@@ -88,7 +88,8 @@ constexpr std::optional<DType> dtype_from_number(std::uint8_t number) {
   return static_cast<DType>(number);
 }
 
-/// Whether the elements are floating-point or complex numbers.
+/// Whether the elements are floating-point or complex numbers: true of kC64 and kC128, too, whose
+/// elements no float or double holds. To leave these out, compare with both.
 constexpr bool dtype_is_floating(DType dtype) {
   return (dtype >= DType::kF16 && dtype <= DType::kF4E2M1FN) || dtype == DType::kF6E2M3FN ||
          dtype == DType::kF6E3M2FN;

@@ -110,11 +110,13 @@ struct Error {
   /// Printed key path of the node; empty if none applies. As it is in the file: print it escaped.
   std::string path;
   /// One sentence: what is wrong, and what to do about it. It may quote names from files, which
-  /// could turn a terminal's display against its user. So it is printable, as escaped() makes it
-  /// (base/escaped.h), whenever the constructor made it.
+  /// could turn a terminal's display against its user. So it is printable whenever the constructor
+  /// made it: control characters, line breaks, and characters without width or that change the text
+  /// direction are escaped (`\x1b`, `\u{202e}`).
   std::string message;
-  /// The file with the error: one of several of a checkpoint, or that of a save; else empty. As it
-  /// is named: print it escaped.
+  /// The file with the error: the path that was opened or saved to, or the name of one of several
+  /// files of a checkpoint. Empty for what has no path, such as a file in memory. As it is named:
+  /// print it escaped.
   std::string file;
 
   /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".

@@ -38,11 +38,12 @@ struct SinkOptions {
 /// create() was given as Error::file.
 class FileSink : public Sink {
  public:
-  /// Begins an empty file. The target's folder must exist. A symbolic link is
-  /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file, or
-  /// a link that may not be followed.
-  /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
-  /// this is found here, before anything is written.
+  /// Begins an empty file. The target's folder must exist. Symbolic links are followed, so that the
+  /// file of a link is replaced and not the link; but not without SinkOptions::replace
+  /// (kFileExists), nor those of other users in a folder that anyone may write to and whose sticky
+  /// bit is set, such as /tmp (kIoError). kNotARegularFile if the target is not a regular file, or
+  /// a link that may not be followed. Without `replace`, kIoError if the file system can neither
+  /// rename without replacing nor link: this is found here, before anything is written.
   [[nodiscard]] static Result<FileSink> create(const FilePath& target, SinkOptions options = {});
 
   /// The file that this one replaces or becomes.
@@ -73,9 +74,10 @@ class FileSink : public Sink {
   [[nodiscard]] Result<bool> copy(std::uint64_t offset, const ByteSource& source,
                                   const Extent& extent) override;
 
-  /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
-  /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
-  /// could not be made durable. After every other error the target is unchanged. Call once.
+  /// Gives the file the access rights of the file that it replaces, or fewer where the system lets
+  /// this user give no more, makes it durable and renames it to the target. kDurabilityUnknown if
+  /// it is in place but its folder could not be made durable. After every other error the target is
+  /// unchanged. Call once.
   [[nodiscard]] Result<void> commit() override;
 
  private:

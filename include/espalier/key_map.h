@@ -45,7 +45,7 @@ class KeyMap {
   /// The rules and all else that it says, for planners.
   const KeyMapParts& parts() const { return *parts_; }
 
-  /// The map in one spelling: JSON with sorted members and rules as canonical_text().
+  /// The map in one spelling: JSON with sorted members, and rules in one spelling.
   std::string canonical() const;
   /// XXH3-128 of canonical(): equal for maps that differ in comments and spelling alone.
   Hash128 hash() const;
@@ -85,7 +85,7 @@ struct MapPlanOptions {
   /// What becomes of leaves that no rule takes, in place of what the map says.
   std::optional<MapRest> rest = std::nullopt;
   /// That the leaves are state along parameters, of this kind: rules may be unused, dtypes stay,
-  /// and arithmetic does what it does to such state. See plan_with_state().
+  /// and arithmetic does what it does to such state. LiftOptions::along says where state lies.
   std::optional<MapSlot> slot = std::nullopt;
   bool scales_moments = false;
   /// Of kAdapted, tensors that a rule lacks are zeros, if their sizes follow from others; dtypes
@@ -137,7 +137,7 @@ struct LiftOptions {
   std::vector<std::string> made_order = {};
   /// Where the factors of an adapter lie, in place of MapLora: names with {module} and {A|B}, or
   /// the name of a framework, one for each side with " <-> " between them, or one for both. Then
-  /// the leaves are an adapter of what the map reads: see plan_with_adapter().
+  /// the leaves are an adapter of what the map reads.
   std::vector<std::string> lora = {};
   /// What is known of the adapter. MapPlanOptions::sizes and numbers of these words count before.
   AdapterSettings adapter = {};

@@ -64,8 +64,9 @@ struct MappedOptions {
 /// A plan over open files. Cheap to copy; copies share everything. Const use is thread-safe.
 class MappedCheckpoint {
  public:
-  /// Plans what `map` makes of the inputs, whose names together are distinct. Errors are those of
-  /// plan_with_state(), and kMapTemplate if that is not what `like` has.
+  /// Plans what `map` makes of the inputs, whose names together are distinct. Errors, each
+  /// with a sentence that names the rule and what is wrong, are those from kMapInvalid to
+  /// kMapNotInvertible, kMapData and kNameCollision; kMapTemplate if that is not what `like` has.
   [[nodiscard]] static Result<MappedCheckpoint> make(const KeyMap& map,
                                                      std::vector<MapInput> inputs,
                                                      const MappedOptions& options = {});
@@ -81,9 +82,9 @@ class MappedCheckpoint {
 
   using Output = MapOutput;
   /// The states. Tensors are made when a save asks for them, or, if they are renamed alone, taken
-  /// over as they are (SaveOptions::carry). Names become keys as MapSide::tree says; what the map
-  /// keeps stays where it was, and positions of lists that are taken become null. kNameCollision if
-  /// a name is also a part of another one.
+  /// over as they are (SaveOptions::carry). Names become keys of a flat dict or of nested ones, as
+  /// the map's side says; what the map keeps stays where it was, and positions of lists that are
+  /// taken become null. kNameCollision if a name is also a part of another one.
   [[nodiscard]] Result<std::vector<Output>> outputs() const;
 
   /// All of it as an open checkpoint, whose tensors are made when they are read. Several labels are
@@ -92,7 +93,8 @@ class MappedCheckpoint {
 
   /// The metadata of the inputs; where several have a key, the first one counts. "espalier.map" is
   /// a JSON text: the map's name and hash, the direction, the sizes that were set, under "lora" the
-  /// adapter_config() of an adapter, and under "before" what it was in the input.
+  /// adapter in the words of PEFT's adapter_config.json, and under "before" what it was in the
+  /// input.
   [[nodiscard]] Result<Value> metadata() const;
 
  private:

@@ -51,7 +51,9 @@ class [[nodiscard]] AsyncSave {
   ~AsyncSave();
 
   /// Waits until the save is done, and returns what save() would return. Rethrows what a producer,
-  /// a reader or a sink threw. Every call gives the same result.
+  /// a reader or a sink threw. Every call gives the same result. Do not call it, and do not destroy
+  /// the object, in a function that the save itself runs, such as a producer, a sink or
+  /// SaveOptions::progress: it would wait for itself, for ever.
   [[nodiscard]] Result<void> wait() const;
   /// Whether wait() would return at once.
   bool is_done() const;

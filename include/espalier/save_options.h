@@ -34,11 +34,11 @@ struct SaveOptions {
   bool replace = true;
   /// For compressing, hashing and writing. The bytes of the file do not depend on it.
   Threads threads = {};
-  /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them: see WriteOptions. Only
-  /// Espalier files can be compressed.
+  /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses each MiB of them that gets
+  /// smaller. Only Espalier files can be compressed.
   int compression_level = 0;
-  /// Whether to refuse a path whose ending names another format, such as .npy: see
-  /// check_format_ending().
+  /// Whether to refuse a path whose ending names another format, such as .npy: every program that
+  /// trusts the name would misread the file. Other endings, and none, fit every format.
   bool check_ending = true;
   /// What save_safetensors() does with values that such a file cannot hold. Espalier files hold
   /// every value.
@@ -63,7 +63,9 @@ struct SaveOptions {
   /// for as long as it lives. A tensor that has no counterpart of its dtype and size there is
   /// compared with the one that begins with the same MiB, if there is one. A base of another format
   /// works, too. The state is the same, and has the same digest, as without bases. kInvalidArgument
-  /// for a base at `path` itself, and for names that a file cannot refer to; see is_file_label().
+  /// for a base at `path` itself, and for a name that a file cannot refer to: one of more than 128
+  /// bytes, with characters other than letters, digits, '.', '_' and '-' of ASCII, with '.' or '-'
+  /// at its beginning or '.' at its end, or of a DOS device.
   std::vector<SaveBase> bases = {};
   /// Whether chunks that differ a little from those of a base are stored as their differences,
   /// where that takes at most 3/4 of the smallest other form. Such a file takes a fifth to a

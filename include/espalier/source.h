@@ -77,7 +77,8 @@ class Source : public ByteSource {
   /// which costs a fraction of the page faults. Waits for the disk. A hint; never fails.
   virtual void populate(const Extent& extent) const { (void)extent; }
 
-  /// Whether every read is a request to another machine: see OpenOptions::is_remote.
+  /// Whether every read is a request to another machine. Then open() reads less, and predicts what
+  /// it would otherwise look up, where two ways to predict it agree.
   virtual bool is_remote() const { return false; }
 };
 

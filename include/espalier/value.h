@@ -311,10 +311,10 @@ class Value {
   // Editing by key path, for example "optimizer/0/step" or KeyPath{"optimizer", 0, "step"}. An
   // integer of a path is a position in a list, tuple or set. In a dict or record it is the int key,
   // or, if there is none, the string key with these digits. A missing name with dots means the
-  // names between them, if they lead to a value: see follow(). Each step takes constant time on
-  // average, but linear time of a const value whose keys were never looked for. Errors name the
-  // path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an error the
-  // value is unchanged.
+  // names between them, if they lead to a value, as in NodeRef::find(). Each step takes constant
+  // time on average, but linear time of a const value whose keys were never looked for. Errors name
+  // the path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an error
+  // the value is unchanged.
 
   /// The value at a path; the value itself for the root. Valid until a value above it changes.
   [[nodiscard]] Result<const Value*> at(const KeyPath& path) const&;

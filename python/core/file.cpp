@@ -30,6 +30,7 @@
 #include "espalier/format/all_notes.h"
 #include "espalier/format/format_info.h"
 #include "espalier/read/plan.h"
+#include "espalier/read/resolve.h"
 #include "espalier/walker.h"
 #include "files/delta/apply.h"
 #include "files/os/call_scope.h"
@@ -173,11 +174,12 @@ class File {
   }
 
   std::uint32_t at_path(std::uint32_t node, const std::string& path) const {
-    return must(at(node).at(path), where_).number();
+    const NodeRef root = at(node);
+    return root.find(must(resolve_plainly(root, path), where_))->number();
   }
   std::string printed_path(std::uint32_t node, const std::string& path) const {
     const NodeRef root = at(node);
-    return espalier::printed_path(root, must(root.resolve(path), where_));
+    return espalier::printed_path(root, must(resolve_plainly(root, path), where_));
   }
 
   std::vector<std::pair<std::string, std::uint32_t>> find(const std::string& pattern) const {

@@ -221,6 +221,10 @@ static void check_errors(const espalier_file* file, const char* path) {
   CHECK(espalier_error_offset(error) == UINT64_MAX);
   CHECK(strstr(espalier_error_text(error), espalier_error_message(error)) != NULL);
   espalier_error_free(error);
+  CHECK(espalier_at(file, espalier_state(file), "model/layers/8/tide", &node, &error) ==
+        ESPALIER_NOT_FOUND);
+  CHECK(strstr(espalier_error_message(error), "; did you mean 'model/layers/8/tied'?") != NULL);
+  espalier_error_free(error);
   CHECK(espalier_at(file, 4000000000u, "", &node, NULL) == ESPALIER_INVALID_ARGUMENT);
   espalier_node_info info = ESPALIER_INIT(info);
   CHECK(espalier_get_node(file, 4000000000u, &info, NULL) == ESPALIER_INVALID_ARGUMENT);

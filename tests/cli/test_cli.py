@@ -650,7 +650,7 @@ class BadInput(Cli):
                 b"cat\ndog\nfox": "check that this is the right file",
                 b"hello, world": "check that this is the right file"}.items():
             self.expect_all(self.write(content), BAD_INPUT, what)
-            self.assertIn("neither an Espalier nor a safetensors file; ", self.stderr)
+            self.assertIn("no format that the library reads (Espalier, ", self.stderr)
             # What executes a file is no advice for a file of a stranger.
             self.assertNotRegex(self.stderr, r"load_model|saved_model\.load|joblib|allow_pickle|torch\.load|pickle\.load")
         for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is a part of a TensorFlow checkpoint",

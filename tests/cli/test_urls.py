@@ -140,7 +140,7 @@ class Reading(Urls):
         self.assertEqual(self.server.requests, [])
 
     def test_contents_that_are_no_checkpoint(self):
-        self.fails(self.server.url("text.txt"), "neither an Espalier", BAD_INPUT)
+        self.fails(self.server.url("text.txt"), "no format that the library reads", BAD_INPUT)
         self.fails(self.server.url("empty"), "code", BAD_INPUT)
         self.fails(self.server.url("empty", "whole"), "code", BAD_INPUT)
 

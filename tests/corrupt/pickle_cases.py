@@ -116,7 +116,7 @@ def damaged():
     says = "the pickle has protocol 6, and the last known one is 5"
     yield plain("protocol-6", b"\x80\6N", says, b"\x80\5N", 2, code="unsupported_version")
     yield plain("protocol-255", b"\x80\xffN", "the pickle has protocol 255, and", b"N", 2, code="unsupported_version")
-    yield refused("pickle-begins-with-protocol-6", pickled(b"N", 6), "neither an Espalier nor a safetensors file", 0,
+    yield refused("pickle-begins-with-protocol-6", pickled(b"N", 6), "no format that the library reads (Espalier, ", 0,
                   code="not_a_checkpoint")  # fmt: skip
 
     # What the bytes lack may yet come, in a file that is no archive.

@@ -264,11 +264,11 @@ def others():
 
     def other(name, front, says, suffix="bin"):
         data = front + bytes(600 - len(front))
-        return refused(f"other-{name}", data, f"neither an Espalier nor a safetensors file; {says}", 0,
+        return refused(f"other-{name}", data, f"); {says}", 0,
                        code="not_a_checkpoint", suffix=suffix)  # fmt: skip
 
     # Scanners that knew the zip archive behind it by its end let the pickle in it run.
-    yield refused("other-zip-behind-descriptor", b"PK\7\x08" + GOOD, "neither an Espalier nor a safetensors file", 0,
+    yield refused("other-zip-behind-descriptor", b"PK\7\x08" + GOOD, "no format that the library reads (Espalier, ", 0,
                   code="not_a_checkpoint", suffix="pt")  # fmt: skip
     yield other("7z", b"7z\xbc\xaf\x27\x1c", "it is a 7z archive; unpack it first: 7z x FILE", "pt")
     yield other("rar", b"Rar!\x1a\x07", "it is a RAR archive; unpack it first")

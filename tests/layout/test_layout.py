@@ -7,6 +7,7 @@ line: a compiler cache may come first, which a folder that stays the same lets f
 """
 import ast
 import graphlib
+import itertools
 import pathlib
 import re
 import subprocess
@@ -44,6 +45,8 @@ CORE = {"base", "tree", "codec", "format", "read", "write", "report", "map", "fo
 # Whose headers only one room, or one file, may know.
 ONLY_IN = {"flatbuffers/": "src/espalier/format/index.cpp", "espalier_generated.h": "src/espalier/format/index.cpp",
            "event2/": "native/serve/", "curl/": "native/libcurl/"}
+# What comments of public headers name though it is not there: the user's own function.
+NAMED_BY_OTHERS = {"train"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 # Relative imports that are there when the program runs: types are not.
 IMPORT = re.compile(r"^(?:import|export)\s+(?!type\b)(?:[^'\"]*?\sfrom\s+)?['\"](\.{1,2}/[^'\"]+)['\"]", re.M)
@@ -99,6 +102,29 @@ def check_includes(rooms):
                           f"{name} includes {target}: {own} must not depend on {other}")
                     check(folder != "include" or target in ROOM_OF_PUBLIC, f"{name} includes {target}, which is not installed")
     return headers
+
+
+def without_comments(text):
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+
+
+def check_comments():
+    """That comments of public headers name only functions and members that a reader of these headers finds."""
+    texts = {path: path.read_text() for path in sorted((ROOT / "include").rglob("*.h"))}
+    known = {word for text in texts.values() for word in re.findall(r"\w+", without_comments(text))}
+    check(len(known) > 1000, "include/ has no code")
+    for path, text in texts.items():
+        if "detail" in path.parts:
+            continue
+        comments = " ".join(line or block for line, block in re.findall(r"//+([^\n]*)|/\*(.*?)\*/", text, re.S))
+        comments = re.sub(r'"[^"]*"', "", comments)
+        named = set(re.findall(r"(?<![\w:.])(\w+)\(\)|\b[Ss]ee ([A-Z]\w+)", comments))
+        named = set(filter(None, itertools.chain(*named)))
+        for scope, member in re.findall(r"(?<![\w:])((?:\w+::)+)(\w+)", comments):
+            if not scope.startswith("std::"):
+                named |= {member, *filter(None, scope.split("::"))}
+        for name in sorted(named - known - NAMED_BY_OTHERS):
+            check(False, f"{path.relative_to(ROOT)}: a comment names {name}, which no public header has")
 
 
 def check_no_circle(folder, imports):
@@ -158,6 +184,7 @@ def main():
         ROOT = pathlib.Path(sys.argv[1]).resolve()
     rooms = picture((ROOT / "docs/architecture.md").read_text())
     headers = check_includes(rooms)
+    check_comments()
     for folder in ("wasm/src", "web_demo/src"):
         check_no_circle(folder, typescript_imports(ROOT / folder))
     check_no_circle("python/src/espalier", python_imports(ROOT / "python/src/espalier"))

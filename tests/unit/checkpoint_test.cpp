@@ -14,6 +14,7 @@
 #include "espalier/format/find_path.h"
 #include "espalier/pattern.h"
 #include "espalier/read/pattern_stepper.h"
+#include "espalier/read/resolve.h"
 #include "espalier/read/to_value.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/walker.h"
@@ -190,7 +191,40 @@ TEST_CASE("The error for a path with the wrong kind of key names the right key")
   };
   CHECK(hint("~28") == "did you mean '8', the int key?");
   CHECK(hint("9").empty());
-  CHECK(hint("another").empty());
+  CHECK(hint("nothing").empty());
+}
+
+TEST_CASE(
+    "The error for a missing path says what was probably meant, from the node that was asked") {
+  Value many = Value::dict();
+  for (int i = 0; i < 300; ++i) REQUIRE(many.set("layer_" + std::to_string(i), Value::null()));
+  const Checkpoint checkpoint = open(Value::dict(
+      {{"model", Value::dict({{"weight", Value::null()}, {"a/b", Value::dict({{"c", 1}})}})},
+       {"many", std::move(many)}}));
+  const auto hint = [](const auto& found) -> std::string {
+    REQUIRE_FALSE(found);
+    CHECK(found.error().code == ErrorCode::kNotFound);
+    const std::string& message = found.error().message;
+    const auto at = message.find("; did you mean");
+    return at == std::string::npos ? "" : message.substr(at);
+  };
+  const NodeRef root = checkpoint.state();
+  const NodeRef model = root.at("model").value();
+  CHECK(hint(root.at("model/wieght")) == "; did you mean 'model/weight'?");
+  CHECK(hint(root.at(KeyPath{"model", "wieght"})) == "; did you mean 'model/weight'?");
+  CHECK(hint(root.resolve("model/wieght")) == "; did you mean 'model/weight'?");
+  CHECK(hint(root.at("weight")) == "; did you mean 'model/weight'?");
+  CHECK(hint(model.at("wieght")) == "; did you mean 'weight'?");
+  CHECK(hint(model.at("a/b/c")) == "; did you mean 'a~1b/c'?");
+  CHECK(hint(root.at("many/layr_277")) == "; did you mean 'many/layer_277'?");
+  CHECK(hint(root.at("nothing/like/it")).empty());
+  // For callers with words of their own.
+  CHECK(hint(resolve_plainly(root, "model/wieght")).empty());
+  CHECK(resolve_plainly(root, "model/weight") == KeyPath{"model", "weight"});
+  // Joined keys of a long path would take minutes.
+  std::string endless;
+  for (int i = 0; i < 50'000; ++i) endless += "model/";
+  CHECK(hint(root.at(endless)).empty());
 }
 
 TEST_CASE("The error for a missing path says how far it leads") {

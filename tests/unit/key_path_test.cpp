@@ -137,6 +137,11 @@ TEST_CASE("key paths: the texts in the manual") {
 }
 
 TEST_CASE("key paths: what printing never emits is refused, with the place and the remedy") {
+  CHECK(contains(message_of("a//b"), "bad key path 'a//b' at character 3: "));
+  CHECK(contains(message_of("a\x1b[7m\xFF//"), "bad key path 'a\\x1b[7m\\xff//' at character 6: "));
+  // Not half a character.
+  CHECK(contains(message_of(std::string(199, 'a') + "\xC3\xA9//"),
+                 "bad key path '" + std::string(199, 'a') + "[...]' at character 202: "));
   CHECK(contains(message_of("//"), "at character 2: there is no key between two '/'"));
   CHECK(contains(message_of("//a"), "at character 2: there is no key"));
   CHECK(contains(message_of("a//"), "at character 3: there is no key"));

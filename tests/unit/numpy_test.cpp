@@ -217,7 +217,7 @@ TEST_CASE("An archive of something else is named") {
   const auto is = [](const std::vector<testing::ZipPart>& parts, std::string_view what) {
     const std::string text = outcome(make_zip(parts));
     CAPTURE(text);
-    CHECK(text.starts_with("not_a_checkpoint: neither an Espalier nor a safetensors file; "));
+    CHECK(text.starts_with("not_a_checkpoint: no format that the library reads (Espalier, "));
     CHECK(text.find(what) != std::string::npos);
   };
   is({{"config.json", "1"}, {"model.weights.h5", "2"}}, "Keras model (.keras)");

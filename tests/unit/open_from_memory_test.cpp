@@ -107,10 +107,14 @@ TEST_CASE("Damage has the same error wherever the bytes are") {
       REQUIRE_FALSE(on_disk);
       const auto in_memory = CheckpointFile::open(bytes);
       REQUIRE_FALSE(in_memory);
-      CHECK(in_memory.error() == on_disk.error());
+      // But for the name.
+      CHECK(on_disk.error().file == (folder / "file").string());
+      Error damage = on_disk.error();
+      damage.file.clear();
+      CHECK(in_memory.error() == damage);
       const auto stored = CheckpointFile::open(std::make_shared<Store>(bytes));
       REQUIRE_FALSE(stored);
-      CHECK(stored.error() == on_disk.error());
+      CHECK(stored.error() == damage);
     }
   }
   check_error(CheckpointFile::open(Bytes()), ErrorCode::kTruncated, "", "");

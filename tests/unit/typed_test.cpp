@@ -1,8 +1,10 @@
 #include <array>
+#include <atomic>
 #include <bit>
 #include <complex>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <string>
@@ -155,8 +157,14 @@ TEST_CASE("typed: bits are read whatever they mean") {
   CHECK(std::vector<std::uint16_t>(bits->begin(), bits->end()) ==
         std::vector<std::uint16_t>{1, 2, 3});
   check_error(half->as_bits<std::uint32_t>(), ErrorCode::kWrongKind, "", "has 16 bits, not 32");
-  check_error(file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
-              "f32, not f64");
+  check_error(
+      file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
+      "the elements are f32, not f64; load_into() with ReadOptions::convert converts them to "
+      "f64, and as<float>() of the tensor's view gives them as they are");
+  check_error(file.elements<float>("model/half"), ErrorCode::kWrongKind, "model/half",
+              "; load_into() with ReadOptions::convert converts them to f32");
+  check_error(file.elements<bool>("model/owned"), ErrorCode::kWrongKind, "model/owned",
+              "not bool; as<float>() of the tensor's view gives them as they are");
 }
 
 TEST_CASE("typed: a tree owns what it was given to own") {
@@ -201,6 +209,69 @@ TEST_CASE("typed: what does not fit is refused before anything is read") {
   check_error(file.tensor("model"), ErrorCode::kWrongKind, "model", "of kind dict");
   check_error(file.tensor("model//x"), ErrorCode::kInvalidKeyPath, "", "");
   CHECK(untouched == std::vector<float>(4, -1.f));
+}
+
+TEST_CASE("typed: every error of a file that was opened by its path names the file") {
+  const TemporaryFolder folder;
+  const std::string path = save_example(folder);
+  const auto is_named = [&](const auto& failed, ErrorCode code, const std::string& name) {
+    REQUIRE_FALSE(failed);
+    CAPTURE(failed.error().describe());
+    CHECK(failed.error().code == code);
+    CHECK(failed.error().file == name);
+  };
+  const std::string none = (folder.path() / "none").string();
+  is_named(CheckpointFile::open(none), ErrorCode::kFileNotFound, none);
+  is_named(load_contents(none), ErrorCode::kFileNotFound, none);
+  is_named(CheckpointFile::open(folder.path()), ErrorCode::kNotARegularFile,
+           folder.path().string());
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto written = [&](const std::string& name, const std::string& content) {
+    const std::string to = (folder.path() / name).string();
+    std::ofstream(to, std::ios::binary) << content;
+    return to;
+  };
+  const std::string other = written("other", std::string(100, 'x'));
+  is_named(CheckpointFile::open(other), ErrorCode::kNotACheckpoint, other);
+  const std::string cut = written("cut", bytes.substr(0, bytes.size() - 1));
+  is_named(CheckpointFile::open(cut), ErrorCode::kTruncated, cut);
+  CHECK(CheckpointFile::open(cut).error().describe().find("(code truncated, in file " + cut) !=
+        std::string::npos);
+  is_named(CheckpointFile::open(path, {.limits = {.nodes = 1}}), ErrorCode::kLimitExceeded, path);
+
+  const auto check = [&](const CheckpointFile& file, const std::string& name) {
+    const TensorRef weight = *file.state().at("model/weight").value().tensor();
+    std::vector<float> floats(3);
+    const Slice backwards[] = {{.step = -1}};
+    is_named(file.tensor("model/wieght"), ErrorCode::kNotFound, name);
+    is_named(file.tensor("model//"), ErrorCode::kInvalidKeyPath, name);
+    is_named(file.tensor("step"), ErrorCode::kWrongKind, name);
+    is_named(file.elements<double>("model/owned"), ErrorCode::kWrongKind, name);
+    is_named(file.find("["), ErrorCode::kInvalidPattern, name);
+    is_named(file.slice(weight, backwards), ErrorCode::kInvalidSlice, name);
+    is_named(file.read_into(weight, {}, std::as_writable_bytes(std::span(floats))),
+             ErrorCode::kInvalidArgument, name);
+    is_named(file.load_into({{"model/owned", floats}}), ErrorCode::kInvalidArgument, name);
+    const std::atomic<bool> cancel = true;
+    is_named(file.verify({.cancel = &cancel}), ErrorCode::kCancelled, name);
+  };
+  check(open_file(path), path);
+  const auto in_memory = CheckpointFile::open(as_bytes(bytes), nullptr);
+  REQUIRE(in_memory);
+  check(*in_memory, "");
+
+  // The last bytes are those of a tensor, whose hash no longer fits.
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  const std::string damaged = written("damaged", bytes);
+  const CheckpointFile file = open_file(damaged);
+  is_named(file.load(file.state()), ErrorCode::kChunkCorrupt, damaged);
+  const NodeRef root = file.state();
+  is_named(file.load_writable(std::span(&root, 1)), ErrorCode::kChunkCorrupt, damaged);
+  // Also when a save reads it.
+  const Contents contents = file.contents().value();
+  is_named(save(folder.path() / "copy", contents.state, {.carry = false}), ErrorCode::kChunkCorrupt,
+           damaged);
 }
 
 TEST_CASE("typed: memory of another type is filled by conversion, when asked for") {

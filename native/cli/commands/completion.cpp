@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "cli/opening/command.h"
@@ -53,8 +54,9 @@ Outcome print_paths(const PathOptions& options, Output& out) {
   const auto file = open_file(options.file, common);
   if (!file) return ExitCode::kOk;
   const std::size_t slash = options.begin.rfind('/');
-  const auto parent =
-      file->state().at(options.begin.substr(0, slash == std::string::npos ? 0 : slash));
+  const auto begin =
+      KeyPath::parse(options.begin.substr(0, slash == std::string::npos ? 0 : slash));
+  const auto parent = begin ? file->state().find(*begin) : std::nullopt;
   if (!parent) return ExitCode::kOk;
   const NodePaths paths(file->checkpoint());
   const std::uint32_t children = std::min(parent->size(), kMaxChildren);

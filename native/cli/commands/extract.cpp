@@ -15,6 +15,7 @@
 #include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/foreign/safetensors/kept_header.h"
+#include "espalier/read/resolve.h"
 #include "espalier/read/resolve_patterns.h"
 #include "espalier/read/select.h"
 #include "espalier/read/slice.h"
@@ -77,7 +78,7 @@ Result<Value> select_state(const CheckpointFile& file, const ExtractOptions& opt
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return propagate(patterns);
   resolve_patterns(*patterns, {file.state()});
-  auto root = file.state().resolve(options.root);
+  auto root = resolve_plainly(file.state(), options.root);
   if (!root) return tl::unexpected<Error>(explain_missing(std::move(root.error()), file.state()));
   const auto excluded = find_excluded(file, options);
   if (!excluded) return propagate(excluded);
@@ -109,7 +110,8 @@ Result<Value> select_state(const CheckpointFile& file, const ExtractOptions& opt
 bool is_pattern(const ExtractOptions& options) {
   if (options.target.find_first_of("*?[{") != std::string::npos) return true;
   const auto file = open_file(options.file, options.common);
-  return file && !options.target.empty() && file->state().at(options.target).has_value();
+  return file && !options.target.empty() &&
+         resolve_plainly(file->state(), options.target).has_value();
 }
 
 // The output and its format. Without -o it is the first pattern, as in an earlier version: told

@@ -33,6 +33,12 @@ struct Verdict {
   std::optional<CheckpointFile> opened;  // empty if that failed
   Result<VerifyReport> report;
 
+  void fail(Error error) {
+    // The line, or the object, names it already.
+    if (error.file == file) error.file.clear();
+    report = tl::unexpected<Error>(std::move(error));
+  }
+
   ExitCode exit_code() const {
     if (!report) return cli::exit_code(report.error().code);
     return report->error_count == 0 ? ExitCode::kOk : ExitCode::kCheckFailed;
@@ -44,13 +50,18 @@ Verdict verify(const std::string& name, const CommonOptions& common, FileScope s
   verdict.file = name;
   auto file = open_file(name, common);
   if (!file) {
-    verdict.report = propagate(file);
+    verdict.fail(std::move(file.error()));
     return verdict;
   }
   verdict.tensors = file->checkpoint().tensor_count();
   verdict.file_bytes = file->source().size();
   ProgressBar progress("checking");
-  verdict.report = file->verify({.progress = progress.callback()}, scope);
+  auto report = file->verify({.progress = progress.callback()}, scope);
+  if (report) {
+    verdict.report = std::move(report);
+  } else {
+    verdict.fail(std::move(report.error()));
+  }
   verdict.opened = std::move(*file);
   return verdict;
 }

@@ -19,7 +19,9 @@ ExitCode exit_code(ErrorCode code) {
 }
 
 std::string describe(const Failure& failure) {
-  const std::string text = describe(failure.error);
+  Error error = failure.error;
+  if (error.file == failure.file) error.file.clear();  // The line begins with it.
+  const std::string text = describe(error);
   return failure.file.empty() ? text : escaped(shown_name(failure.file)) + ": " + text;
 }
 
@@ -27,7 +29,8 @@ std::string describe(const Error& error) {
   Error shown = error;
   shown.file = escaped(shown_name(error.file));
   // Such a message quotes what was typed, perhaps a URL with a password.
-  const bool quotes_argument = error.code == ErrorCode::kInvalidPattern;
+  const bool quotes_argument =
+      error.code == ErrorCode::kInvalidPattern || error.code == ErrorCode::kInvalidKeyPath;
   shown.path = escaped(shortened(error.path, kMaxMentionBytes));
   shown.message = escaped(
       shortened(quotes_argument ? shown_name(error.message) : error.message, kMaxMessageBytes));

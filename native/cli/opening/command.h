@@ -43,6 +43,8 @@ using Outcome = tl::expected<ExitCode, Failure>;
 using Action = std::function<Outcome(Output& out)>;
 
 inline tl::unexpected<Failure> fail_about(std::string file, Error error) {
+  // The library names a file that was opened by its path. Whoever shows a Failure does it, too.
+  if (error.file == file) error.file.clear();
   return tl::unexpected<Failure>({std::move(file), std::move(error)});
 }
 inline tl::unexpected<Failure> refuse(std::string file, std::string_view message) {

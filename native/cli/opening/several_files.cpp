@@ -12,6 +12,7 @@
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
 #include "espalier/base/escaped.h"
+#include "espalier/read/resolve.h"
 
 namespace espalier::cli {
 namespace {
@@ -47,7 +48,7 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
       continue;
     }
     if (!first) first = open_file(first_file, common);
-    if (exists && *first && (*first)->state().at(argument)) {
+    if (exists && *first && resolve_plainly((*first)->state(), argument)) {
       return fail_about(argument,
                         {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
                          fmt::format("this is a file here and a key path in {0}; write ./{1} for "

@@ -9,8 +9,8 @@
 #include "espalier/base/near_miss.h"
 #include "espalier/pattern.h"
 #include "espalier/read/match.h"
+#include "espalier/read/near_path.h"
 #include "espalier/read/pattern_stepper.h"
-#include "files/open/near_path.h"
 
 namespace espalier::cli {
 namespace {
@@ -60,7 +60,7 @@ std::optional<std::string> path_with_index(const NodeRef& root, const std::strin
   const auto dotted = with_dots_for_indexes(text);
   const auto path = dotted ? KeyPath::parse(*dotted) : fail(ErrorCode::kNotFound, "");
   const auto node = path ? root.find(*path) : std::nullopt;
-  return node ? std::optional(path_from_root(*node)) : std::nullopt;
+  return node ? std::optional(path_below(root, *node)) : std::nullopt;
 }
 
 std::string near_pattern_hint(const NodeRef& root, const std::string& pattern) {

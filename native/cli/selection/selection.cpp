@@ -6,6 +6,7 @@
 #include "cli/selection/missing_path.h"
 #include "espalier/read/match.h"
 #include "espalier/read/pattern_stepper.h"
+#include "espalier/read/resolve.h"
 #include "espalier/read/resolve_patterns.h"
 
 namespace espalier::cli {
@@ -25,7 +26,7 @@ Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
 }
 
 Result<FoundNode> find_node(const NodeRef& root, const std::string& path) {
-  auto keys = root.resolve(path);
+  auto keys = resolve_plainly(root, path);
   if (!keys) return tl::unexpected<Error>(explain_missing(std::move(keys.error()), root));
   return FoundNode{printed_path(root, *keys), *root.find(*keys)};
 }
@@ -40,9 +41,9 @@ Error explain_unmatched(Error error, std::span<const std::string> patterns,
     std::optional<Error> first;
     bool found = false;
     for (const NodeRef& root : roots) {
-      auto node = root.at(pattern);
-      found = found || node.has_value();
-      if (!node && !first) first = explain_missing(std::move(node.error()), root);
+      auto keys = resolve_plainly(root, pattern);
+      found = found || keys.has_value();
+      if (!keys && !first) first = explain_missing(std::move(keys.error()), root);
     }
     if (!found) return std::move(*first);
   }

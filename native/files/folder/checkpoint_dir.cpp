@@ -140,7 +140,8 @@ Result<void> check_rules(const CheckpointDirOptions& options) {
 
 // The number at a path of the metadata.
 std::optional<double> metric_of(const CheckpointFile& file, const std::string& path) {
-  const auto node = file.metadata().at(path);
+  const auto keys = KeyPath::parse(path);
+  const auto node = keys ? file.metadata().find(*keys) : std::nullopt;
   if (!node) return std::nullopt;
   if (const auto integer = node->as_int64()) return static_cast<double>(*integer);
   const auto real = node->as_double();

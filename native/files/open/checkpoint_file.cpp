@@ -25,7 +25,11 @@ CheckpointFile::CheckpointFile(std::shared_ptr<const Source> source, Checkpoint 
     : source_(std::move(source)),
       checkpoint_(std::move(checkpoint)),
       options_(options),
-      buffers_(std::make_shared<Buffers>()) {}
+      shared_(std::make_shared<Shared>()) {}
+
+void CheckpointFile::name_file(Error& error) const noexcept {
+  espalier::name_file(error, shared_->path);
+}
 
 namespace {
 
@@ -50,24 +54,26 @@ Result<CheckpointFile> CheckpointFile::open(const FilePath& path,
 
 Result<CheckpointFile> MachineOpening::open(const std::filesystem::path& file_or_folder,
                                             const OpenFileOptions& options,
-                                            const MakeMachine& make_machine) try {
-  const auto file_path = file_to_open(file_or_folder);
-  if (!file_path) return propagate(file_path);
-  const std::filesystem::path& path = *file_path;
-  auto source = open_source(path, options.access);
-  if (!source) return propagate(source);
-  OpenFileOptions beside = options;
-  if (beside.name.empty()) beside.name = path.filename().string();
-  if (!beside.sibling) {
-    beside.sibling = [&](const std::string& name) {
-      return open_source(path.parent_path() / name, options.access);
-    };
-  }
-  auto file = open(std::move(*source), beside, make_machine);
-  if (file) file->options_.sibling = options.sibling;
-  return file;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                            const MakeMachine& make_machine) {
+  return about_file(file_or_folder.native(), [&]() -> Result<CheckpointFile> {
+    const auto file_path = file_to_open(file_or_folder);
+    if (!file_path) return propagate(file_path);
+    const std::filesystem::path& path = *file_path;
+    auto source = open_source(path, options.access);
+    if (!source) return propagate(source);
+    OpenFileOptions beside = options;
+    if (beside.name.empty()) beside.name = path.filename().string();
+    if (!beside.sibling) {
+      beside.sibling = [&](const std::string& name) {
+        return open_source(path.parent_path() / name, options.access);
+      };
+    }
+    auto file = open(std::move(*source), beside, make_machine);
+    if (!file) return file;
+    file->options_.sibling = options.sibling;
+    file->shared_->path = file_or_folder.native();
+    return file;
+  });
 }
 
 Result<CheckpointFile> CheckpointFile::open(ByteSpan bytes, std::shared_ptr<const void> keeper,
@@ -116,28 +122,28 @@ Result<CheckpointFile> MachineOpening::open(std::shared_ptr<const Source> source
   return out_of_memory();
 }
 
-Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const try {
-  auto parsed = Pattern::parse(pattern);
-  if (!parsed) return propagate(parsed);
-  resolve_patterns(std::span(&*parsed, 1), {state()});
-  PatternStepper stepper(std::span(&*parsed, 1));
-  std::vector<FoundNode> found;
-  std::uint64_t left = options_.limits.text_bytes;
-  for (Walker walk(state(), stepper); walk.next();) {
-    const std::string_view path = walk.path();
-    // A small file can put a million nodes below one long key.
-    if (path.size() > left) {
-      return fail(ErrorCode::kLimitExceeded,
-                  "the key paths of the nodes that match take more than the " +
-                      counted(options_.limits.text_bytes, "byte") +
-                      " that Limits::text_bytes allows; find fewer nodes, or use a Walker");
+Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const {
+  return about_file(shared_->path, [&]() -> Result<std::vector<FoundNode>> {
+    auto parsed = Pattern::parse(pattern);
+    if (!parsed) return propagate(parsed);
+    resolve_patterns(std::span(&*parsed, 1), {state()});
+    PatternStepper stepper(std::span(&*parsed, 1));
+    std::vector<FoundNode> found;
+    std::uint64_t left = options_.limits.text_bytes;
+    for (Walker walk(state(), stepper); walk.next();) {
+      const std::string_view path = walk.path();
+      // A small file can put a million nodes below one long key.
+      if (path.size() > left) {
+        return fail(ErrorCode::kLimitExceeded,
+                    "the key paths of the nodes that match take more than the " +
+                        counted(options_.limits.text_bytes, "byte") +
+                        " that Limits::text_bytes allows; find fewer nodes, or use a Walker");
+      }
+      left -= path.size();
+      found.push_back({std::string(path), walk.node()});
     }
-    left -= path.size();
-    found.push_back({std::string(path), walk.node()});
-  }
-  return found;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+    return found;
+  });
 }
 
 }  // namespace espalier

@@ -100,6 +100,7 @@ class FileSetOpener {
       return fail(ErrorCode::kInvalidArgument, "the opener numbers its files out of order");
     }
     sources_.push_back(source ? std::move(*source) : nullptr);
+    names_.push_back(wanted.name);
     if (source) return machine_.answer(wanted.number, sources_.back()->size());
     source.error().file = wanted.name;
     return machine_.answer(wanted.number, propagate(source));
@@ -136,9 +137,15 @@ class FileSetOpener {
     const Extent of_file{0, extent.offset, extent.length};
     populate(source, extent);
     auto bytes = source.read(of_file, scratch_);
-    if (!bytes) return propagate(bytes);
-    if (auto ok = check_answer(of_file, *bytes); !ok) return ok;
+    if (!bytes) return in_file(extent.file, propagate(bytes));
+    if (auto ok = check_answer(of_file, *bytes); !ok) return in_file(extent.file, propagate(ok));
     return machine_.feed(extent, *bytes);
+  }
+
+  // The file whose bytes could not be read. Who opens the first one names it.
+  tl::unexpected<Error> in_file(std::uint32_t number, tl::unexpected<Error> failed) const {
+    if (failed.value().file.empty()) failed.value().file = names_[number];
+    return failed;
   }
 
   // A request takes milliseconds however short it is, so many wait at the same time.
@@ -161,9 +168,10 @@ class FileSetOpener {
       const Extent of_file{0, extents[i].offset, extents[i].length};
       buffers[i].resize(static_cast<std::size_t>(of_file.length));
       const auto bytes = sources_[extents[i].file]->read(of_file, buffers[i]);
-      if (!bytes) return propagate(bytes);
+      if (!bytes) return in_file(extents[i].file, propagate(bytes));
       read[i] = *bytes;
-      return check_answer(of_file, *bytes);
+      auto whole = check_answer(of_file, *bytes);
+      return whole ? whole : in_file(extents[i].file, propagate(whole));
     });
     // What one machine no longer needs after the bytes before, it ignores.
     for (std::size_t i = 0; i < extents.size() && ok; ++i) ok = machine_.feed(extents[i], read[i]);
@@ -189,6 +197,7 @@ class FileSetOpener {
   const unsigned threads_;
   const Limits& limits_;
   std::vector<std::shared_ptr<const Source>> sources_;
+  std::vector<std::string> names_ = {""};  // of the sources
   std::vector<std::byte> scratch_;
   Extent populated_;
 };

@@ -83,74 +83,75 @@ Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
 }
 
 Result<std::vector<Value>> CheckpointFile::load_writable(std::span<const NodeRef> nodes,
-                                                         const ReadOptions& options) const try {
-  // A process can have only so many mappings: programs that load small tensors one by one get
-  // memory.
-  constexpr std::uint64_t kLeastMapped = std::uint64_t{1} << 20;
-  std::uint64_t bytes = 0;
-  for (const NodeRef& node : nodes) {
-    for (Walker walk(node); walk.next();) {
-      const auto tensor = walk.node().tensor();
-      if (tensor && is_in_place(*tensor)) bytes += tensor->bytes();
+                                                         const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<std::vector<Value>> {
+    // A process can have only so many mappings: programs that load small tensors one by one get
+    // memory.
+    constexpr std::uint64_t kLeastMapped = std::uint64_t{1} << 20;
+    std::uint64_t bytes = 0;
+    for (const NodeRef& node : nodes) {
+      for (Walker walk(node); walk.next();) {
+        const auto tensor = walk.node().tensor();
+        if (tensor && is_in_place(*tensor)) bytes += tensor->bytes();
+      }
     }
-  }
-  CheckpointFile own = *this;
-  own.source_ = bytes < kLeastMapped ? without_mappings(source_)
-                                     : map_privately(source_, checkpoint_.catalog().files().size());
-  return own.load(nodes, options, true);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+    CheckpointFile own = *this;
+    own.source_ = bytes < kLeastMapped
+                      ? without_mappings(source_)
+                      : map_privately(source_, checkpoint_.catalog().files().size());
+    return own.load(nodes, options, true);
+  });
 }
 
 Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
-                                                const ReadOptions& options, bool is_writable) const
-    try {
-  const auto loading = prepare_loading(nodes);
-  if (!loading) return propagate(loading);
-  const bool checks = options.check == Check::kHashes && checkpoint_.catalog().has_hashes();
-  Read read(options);
-  read.expect(loading->readings);
-  if (checks) {
-    for (const TensorRef& tensor : loading->in_place) read.expect(tensor.stored_bytes());
-  }
-  if (auto ok = read_all(loading->readings, read); !ok) return propagate(ok);
-  if (checks) {
-    if (auto ok = check_in_place(loading->in_place, read); !ok) return propagate(ok);
-  }
-  return to_values(nodes, [&](const TensorRef& tensor) -> Result<TensorData> {
-    const auto at = loading->reading_of.find(tensor.number());
-    if (at != loading->reading_of.end()) {
-      return TensorData::kept_writable(loading->readings[at->second].out,
-                                       loading->memory[at->second]);
+                                                const ReadOptions& options,
+                                                bool is_writable) const {
+  return about_file(shared_->path, [&]() -> Result<std::vector<Value>> {
+    const auto loading = prepare_loading(nodes);
+    if (!loading) return propagate(loading);
+    const bool checks = options.check == Check::kHashes && checkpoint_.catalog().has_hashes();
+    Read read(options);
+    read.expect(loading->readings);
+    if (checks) {
+      for (const TensorRef& tensor : loading->in_place) read.expect(tensor.stored_bytes());
     }
-    auto in_place = view(tensor, {.check = Check::kNothing});
-    if (!in_place) return propagate(in_place);
-    const auto bytes = in_place->bytes();
-    if (!is_writable) return with_place(tensor, TensorData::kept(bytes, bytes.keeper()));
-    // It is the private mapping, which Source::mapping() shows read-only as it does any.
-    return TensorData::kept_writable({const_cast<std::byte*>(bytes.data()), bytes.size()},
-                                     bytes.keeper());
+    if (auto ok = read_all(loading->readings, read); !ok) return propagate(ok);
+    if (checks) {
+      if (auto ok = check_in_place(loading->in_place, read); !ok) return propagate(ok);
+    }
+    return to_values(nodes, [&](const TensorRef& tensor) -> Result<TensorData> {
+      const auto at = loading->reading_of.find(tensor.number());
+      if (at != loading->reading_of.end()) {
+        return TensorData::kept_writable(loading->readings[at->second].out,
+                                         loading->memory[at->second]);
+      }
+      auto in_place = view(tensor, {.check = Check::kNothing});
+      if (!in_place) return propagate(in_place);
+      const auto bytes = in_place->bytes();
+      if (!is_writable) return with_place(tensor, TensorData::kept(bytes, bytes.keeper()));
+      // It is the private mapping, which Source::mapping() shows read-only as it does any.
+      return TensorData::kept_writable({const_cast<std::byte*>(bytes.data()), bytes.size()},
+                                       bytes.keeper());
+    });
   });
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
 }
 
-Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
-  return to_value(node, [this](const TensorRef& tensor) { return data_lazily(tensor); });
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const {
+  return about_file(shared_->path, [&]() -> Result<Value> {
+    return to_value(node, [this](const TensorRef& tensor) { return data_lazily(tensor); });
+  });
 }
 
-Result<Contents> CheckpointFile::contents() const try {
-  auto state = load_lazily(this->state());
-  if (!state) return propagate(state);
-  const Tables& t = checkpoint_.catalog().tables();
-  const bool is_compressed = has_compressed(t.chunks) || has_compressed(t.bases);
-  return Contents{.state = std::move(*state),
-                  .metadata = to_value(metadata()),
-                  .compression_level = is_compressed ? kFastCompression : kNoCompression};
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<Contents> CheckpointFile::contents() const {
+  return about_file(shared_->path, [&]() -> Result<Contents> {
+    auto state = load_lazily(this->state());
+    if (!state) return propagate(state);
+    const Tables& t = checkpoint_.catalog().tables();
+    const bool is_compressed = has_compressed(t.chunks) || has_compressed(t.bases);
+    return Contents{.state = std::move(*state),
+                    .metadata = to_value(metadata()),
+                    .compression_level = is_compressed ? kFastCompression : kNoCompression};
+  });
 }
 
 Result<Contents> load_contents(const FilePath& path, const OpenFileOptions& options) {
@@ -158,17 +159,19 @@ Result<Contents> load_contents(const FilePath& path, const OpenFileOptions& opti
   return file ? file->contents() : propagate(file);
 }
 
-Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
-  // Fail now if a tensor cannot be read at all, not in the middle of a save.
-  if (auto plan = plan_read(tensor, {}); !plan) return propagate(plan);
-  return with_place(
-      tensor, TensorData::produced([file = *this, tensor](std::uint64_t offset,
-                                                          MutableByteSpan out) -> Result<void> {
-        const auto buffer = file.buffers_->pool.borrow();
-        return file.read_range(tensor, offset, out, *buffer);
-      }));
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const {
+  return about_file(shared_->path, [&]() -> Result<TensorData> {
+    // Fail now if a tensor cannot be read at all, not in the middle of a save.
+    if (auto plan = plan_read(tensor, {}); !plan) return propagate(plan);
+    return with_place(
+        tensor, TensorData::produced([file = *this, tensor](std::uint64_t offset,
+                                                            MutableByteSpan out) -> Result<void> {
+          return about_file(file.shared_->path, [&] {
+            const auto buffer = file.shared_->buffers.borrow();
+            return file.read_range(tensor, offset, out, *buffer);
+          });
+        }));
+  });
 }
 
 // Data that a save may take over as they are stored. Not for bytes in memory of their own: those

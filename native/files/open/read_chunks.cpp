@@ -61,27 +61,27 @@ Result<ByteSpan> CheckpointFile::copy_stored(const Extent& extent,
 }
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
-                                            ChunkBuffer& buffer) const try {
-  if (has_strides(tensor)) return read_strided_chunk(tensor, i, buffer);
-  const auto stored =
-      read_layers(stored_extent(tensor, i), tensor.bases(i), buffer, &CheckpointFile::read_stored);
-  auto bytes = stored ? buffer.state_->reader.open(tensor, i, *stored) : propagate(stored);
-  if (!bytes) bytes.error().path = tensor_path(tensor);
-  return bytes;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                            ChunkBuffer& buffer) const {
+  return about_file(shared_->path, [&]() -> Result<ByteSpan> {
+    if (has_strides(tensor)) return read_strided_chunk(tensor, i, buffer);
+    const auto stored = read_layers(stored_extent(tensor, i), tensor.bases(i), buffer,
+                                    &CheckpointFile::read_stored);
+    auto bytes = stored ? buffer.state_->reader.open(tensor, i, *stored) : propagate(stored);
+    if (!bytes) bytes.error().path = tensor_path(tensor);
+    return bytes;
+  });
 }
 
 Result<void> CheckpointFile::patch_chunk(const TensorRef& tensor, std::uint32_t i, std::size_t base,
-                                         MutableByteSpan bytes, ChunkBuffer& buffer) const try {
-  const auto stored = read_layers(stored_extent(tensor, i), tensor.bases(i).first(base), buffer,
-                                  &CheckpointFile::copy_stored);
-  auto ok =
-      stored ? buffer.state_->reader.patch(tensor, i, base, *stored, bytes) : propagate(stored);
-  if (!ok) ok.error().path = tensor_path(tensor);
-  return ok;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                         MutableByteSpan bytes, ChunkBuffer& buffer) const {
+  return about_file(shared_->path, [&]() -> Result<void> {
+    const auto stored = read_layers(stored_extent(tensor, i), tensor.bases(i).first(base), buffer,
+                                    &CheckpointFile::copy_stored);
+    auto ok =
+        stored ? buffer.state_->reader.patch(tensor, i, base, *stored, bytes) : propagate(stored);
+    if (!ok) ok.error().path = tensor_path(tensor);
+    return ok;
+  });
 }
 
 // Reads straight into the result if the bytes are stored raw. Touches no mapping, so a file that is

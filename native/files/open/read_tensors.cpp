@@ -15,7 +15,6 @@
 #include "espalier/format/file_set.h"
 #include "espalier/format/format_info.h"
 #include "espalier/tree/convert_elements.h"
-#include "files/open/near_path.h"
 #include "files/open/read_ahead.h"
 #include "files/open/reading.h"
 #include "files/os/huge_pages.h"
@@ -27,11 +26,60 @@ namespace {
 
 Result<TensorRef> tensor_at(const NodeRef& root, std::string_view path) {
   const auto node = root.at(path);
-  if (!node) return tl::unexpected(with_near_path(node.error(), root));
+  if (!node) return propagate(node);
   if (const auto tensor = node->tensor()) return *tensor;
   return fail(ErrorCode::kWrongKind,
               "a tensor is needed, and this is of kind " + std::string(kind_name(node->kind())),
               Error::kNoOffset, std::string(path));
+}
+
+// The C++ type of the elements; empty if every program has it under another name, or none.
+std::string_view cpp_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return "bool";
+    case DType::kI8:
+      return "std::int8_t";
+    case DType::kU8:
+      return "std::uint8_t";
+    case DType::kI16:
+      return "std::int16_t";
+    case DType::kU16:
+      return "std::uint16_t";
+    case DType::kI32:
+      return "std::int32_t";
+    case DType::kU32:
+      return "std::uint32_t";
+    case DType::kI64:
+      return "std::int64_t";
+    case DType::kU64:
+      return "std::uint64_t";
+    case DType::kF32:
+      return "float";
+    case DType::kF64:
+      return "double";
+    case DType::kC64:
+      return "std::complex<float>";
+    case DType::kC128:
+      return "std::complex<double>";
+    default:
+      return {};
+  }
+}
+
+// How to get elements that are not of the type that was asked for.
+std::string other_ways(DType dtype, DType wanted) {
+  std::string ways;
+  if (can_convert(dtype, wanted)) {
+    ways = "; load_into() with ReadOptions::convert converts them to " +
+           std::string(dtype_name(wanted));
+  }
+  const auto type = cpp_type(dtype);
+  if (!type.empty()) {
+    ways += (ways.empty() ? "; as<" : ", and as<") + std::string(type) +
+            ">() of the tensor's view gives them as they are";
+  }
+  return ways;
 }
 
 // Whether the tensor is stored as its raw chunks, one after the other.
@@ -102,7 +150,8 @@ Result<void> check_bools(DType dtype, ByteSpan bytes) {
 Result<void> TensorView::check_elements(DType wanted, std::size_t alignment) const {
   if (dtype != wanted) {
     return fail(ErrorCode::kWrongKind, "the elements are " + std::string(dtype_name(dtype)) +
-                                           ", not " + std::string(dtype_name(wanted)));
+                                           ", not " + std::string(dtype_name(wanted)) +
+                                           other_ways(dtype, wanted));
   }
   if (auto ok = check_address(alignment); !ok) return ok;
   return check_bools(dtype, bytes_);
@@ -155,156 +204,159 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors, 
                       });
 }
 
-Result<TensorView> CheckpointFile::view(const TensorRef& tensor, const ReadOptions& options) const
-    try {
-  if (!is_contiguous(tensor)) {
-    return fail(ErrorCode::kNotContiguous,
-                "the tensor is stored with strides, in another byte order or in parts, so view() "
-                "cannot return it; read it with slice()",
-                Error::kNoOffset, tensor_path(tensor));
-  }
-  const auto extent = tensor.raw_extent();
-  if (!extent || !source_->mapping(extent->file)) return slice(tensor, {}, options);
-  if (options.check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
-    Read read(options);
-    read.expect(tensor.stored_bytes());
-    if (auto ok = check_in_place(std::span(&tensor, 1), read); !ok) return propagate(ok);
-  }
-  auto bytes = source_->read(*extent, {});
-  if (!bytes) return propagate(bytes);
-  if (auto ok = check_answer(*extent, *bytes); !ok) return propagate(ok);
-  const auto shape = tensor.shape();
-  return TensorView(tensor.dtype(), {shape.begin(), shape.end()}, *bytes, source_);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<TensorView> CheckpointFile::view(const TensorRef& tensor, const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<TensorView> {
+    if (!is_contiguous(tensor)) {
+      return fail(ErrorCode::kNotContiguous,
+                  "the tensor is stored with strides, in another byte order or in parts, so view() "
+                  "cannot return it; read it with slice()",
+                  Error::kNoOffset, tensor_path(tensor));
+    }
+    const auto extent = tensor.raw_extent();
+    if (!extent || !source_->mapping(extent->file)) return slice(tensor, {}, options);
+    if (options.check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
+      Read read(options);
+      read.expect(tensor.stored_bytes());
+      if (auto ok = check_in_place(std::span(&tensor, 1), read); !ok) return propagate(ok);
+    }
+    auto bytes = source_->read(*extent, {});
+    if (bytes) {
+      if (auto ok = check_answer(*extent, *bytes); !ok) bytes = propagate(ok);
+    }
+    if (!bytes) {
+      espalier::name_file(bytes.error(), checkpoint_.catalog().files()[extent->file].name);
+      return propagate(bytes);
+    }
+    const auto shape = tensor.shape();
+    return TensorView(tensor.dtype(), {shape.begin(), shape.end()}, *bytes, source_);
+  });
 }
 
-Result<TensorView> CheckpointFile::tensor(std::string_view path, const ReadOptions& options) const
-    try {
-  const auto found = tensor_at(state(), path);
-  if (!found) return propagate(found);
-  return view(*found, options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<TensorView> CheckpointFile::tensor(std::string_view path, const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<TensorView> {
+    const auto found = tensor_at(state(), path);
+    if (!found) return propagate(found);
+    return view(*found, options);
+  });
 }
 
 Result<TensorView> CheckpointFile::slice(const TensorRef& tensor, std::span<const Slice> slices,
-                                         const ReadOptions& options) const try {
-  auto plan = plan_read(tensor, slices);
-  if (!plan) return propagate(plan);
-  if (plan->bytes() > options_.limits.decoded_bytes) {
-    return fail(ErrorCode::kLimitExceeded,
-                "reading this takes " + counted(plan->bytes(), "byte") +
-                    " and Limits::decoded_bytes allows " +
-                    std::to_string(options_.limits.decoded_bytes),
-                Error::kNoOffset, tensor_path(tensor));
-  }
-  auto memory = memory_for(tensor, plan->bytes(), options_.memory);
-  if (!memory) return propagate(memory);
-  const MutableByteSpan out(memory->get(), static_cast<std::size_t>(plan->bytes()));
-  std::vector<std::uint64_t> shape = plan->shape();
-  const Reading reading{std::move(*plan), out};
-  Read read(options);
-  read.expect(std::span(&reading, 1));
-  if (auto ok = read_all(std::span(&reading, 1), read); !ok) return propagate(ok);
-  return TensorView{tensor.dtype(), std::move(shape), out, std::move(*memory)};
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                         const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<TensorView> {
+    auto plan = plan_read(tensor, slices);
+    if (!plan) return propagate(plan);
+    if (plan->bytes() > options_.limits.decoded_bytes) {
+      return fail(ErrorCode::kLimitExceeded,
+                  "reading this takes " + counted(plan->bytes(), "byte") +
+                      " and Limits::decoded_bytes allows " +
+                      std::to_string(options_.limits.decoded_bytes),
+                  Error::kNoOffset, tensor_path(tensor));
+    }
+    auto memory = memory_for(tensor, plan->bytes(), options_.memory);
+    if (!memory) return propagate(memory);
+    const MutableByteSpan out(memory->get(), static_cast<std::size_t>(plan->bytes()));
+    std::vector<std::uint64_t> shape = plan->shape();
+    const Reading reading{std::move(*plan), out};
+    Read read(options);
+    read.expect(std::span(&reading, 1));
+    if (auto ok = read_all(std::span(&reading, 1), read); !ok) return propagate(ok);
+    return TensorView{tensor.dtype(), std::move(shape), out, std::move(*memory)};
+  });
 }
 
 Result<TensorView> CheckpointFile::slice(std::string_view path, std::span<const Slice> slices,
-                                         const ReadOptions& options) const try {
-  const auto found = tensor_at(state(), path);
-  if (!found) return propagate(found);
-  return slice(*found, slices, options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                         const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<TensorView> {
+    const auto found = tensor_at(state(), path);
+    if (!found) return propagate(found);
+    return slice(*found, slices, options);
+  });
 }
 
 Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
-                                       MutableByteSpan out, const ReadOptions& options) const try {
-  const ReadRequest request{tensor, out, {slices.begin(), slices.end()}};
-  return read_into(std::span(&request, 1), options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                       MutableByteSpan out, const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<void> {
+    const ReadRequest request{tensor, out, {slices.begin(), slices.end()}};
+    return read_into(std::span(&request, 1), options);
+  });
 }
 
 Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests,
-                                       const ReadOptions& options) const try {
-  std::vector<Reading> readings;
-  readings.reserve(requests.size());
-  for (const ReadRequest& request : requests) {
-    auto plan = plan_read(request.tensor, request.slices);
-    if (!plan) return propagate(plan);
-    if (request.out.size() != plan->bytes()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the result has " + counted(plan->bytes(), "byte") + " and the buffer " +
-                      std::to_string(request.out.size()),
-                  Error::kNoOffset, tensor_path(request.tensor));
+                                       const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<void> {
+    std::vector<Reading> readings;
+    readings.reserve(requests.size());
+    for (const ReadRequest& request : requests) {
+      auto plan = plan_read(request.tensor, request.slices);
+      if (!plan) return propagate(plan);
+      if (request.out.size() != plan->bytes()) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "the result has " + counted(plan->bytes(), "byte") + " and the buffer " +
+                        std::to_string(request.out.size()),
+                    Error::kNoOffset, tensor_path(request.tensor));
+      }
+      readings.push_back({std::move(*plan), request.out});
     }
-    readings.push_back({std::move(*plan), request.out});
-  }
-  Read read(options);
-  read.expect(readings);
-  return read_all(readings, read);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+    Read read(options);
+    read.expect(readings);
+    return read_all(readings, read);
+  });
 }
 
 Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets,
-                                       const ReadOptions& options) const try {
-  std::vector<Reading> readings;
-  readings.reserve(targets.size());
-  std::vector<Conversion> conversions;
-  for (const TensorTarget& target : targets) {
-    const auto tensor = tensor_at(state(), target.path);
-    if (!tensor) return propagate(tensor);
-    const auto refuse = [&](std::string_view what) {
-      return fail(ErrorCode::kInvalidArgument, what, Error::kNoOffset, target.path);
-    };
-    const bool converts = options.convert && tensor->dtype() != target.dtype &&
-                          can_convert(tensor->dtype(), target.dtype);
-    if (tensor->dtype() != target.dtype && !converts) {
-      return refuse("the tensor is " + std::string(dtype_name(tensor->dtype())) +
-                    " and the memory for it " + std::string(dtype_name(target.dtype)) +
-                    "; give memory of a type with that dtype (DTypeOf tells those of your own), "
-                    "let ReadOptions::convert convert numbers, or take the bytes with "
-                    "read_into()");
+                                       const ReadOptions& options) const {
+  return about_file(shared_->path, [&]() -> Result<void> {
+    std::vector<Reading> readings;
+    readings.reserve(targets.size());
+    std::vector<Conversion> conversions;
+    for (const TensorTarget& target : targets) {
+      const auto tensor = tensor_at(state(), target.path);
+      if (!tensor) return propagate(tensor);
+      const auto refuse = [&](std::string_view what) {
+        return fail(ErrorCode::kInvalidArgument, what, Error::kNoOffset, target.path);
+      };
+      const bool converts = options.convert && tensor->dtype() != target.dtype &&
+                            can_convert(tensor->dtype(), target.dtype);
+      if (tensor->dtype() != target.dtype && !converts) {
+        return refuse("the tensor is " + std::string(dtype_name(tensor->dtype())) +
+                      " and the memory for it " + std::string(dtype_name(target.dtype)) +
+                      "; give memory of a type with that dtype (DTypeOf tells those of your own), "
+                      "let ReadOptions::convert convert numbers, or take the bytes with "
+                      "read_into()");
+      }
+      const std::uint64_t width = dtype_bits(target.dtype) / 8;
+      const bool fits = converts ? tensor->elements() == target.out.size() / width
+                                 : tensor->bytes() == target.out.size();
+      if (!fits) {
+        return refuse("the tensor has " + counted(tensor->elements(), "element") +
+                      " and the memory is for " + std::to_string(target.out.size() / width));
+      }
+      // Also of a tensor that is converted, so that one that cannot be read is refused here.
+      auto plan = plan_read(*tensor, {});
+      if (!plan) return propagate(plan);
+      if (converts) {
+        conversions.push_back({*tensor, target.dtype, target.out});
+      } else {
+        readings.push_back({std::move(*plan), target.out});
+      }
     }
-    const std::uint64_t width = dtype_bits(target.dtype) / 8;
-    const bool fits = converts ? tensor->elements() == target.out.size() / width
-                               : tensor->bytes() == target.out.size();
-    if (!fits) {
-      return refuse("the tensor has " + counted(tensor->elements(), "element") +
-                    " and the memory is for " + std::to_string(target.out.size() / width));
+    Read passes(options);
+    passes.expect(readings);
+    passes.expect(conversions);
+    auto read = read_all(readings, passes);
+    if (read) read = convert_all(conversions, passes);
+    for (const TensorTarget& target : targets) {
+      if (target.dtype != DType::kBool) continue;
+      auto ok = check_bools(target.dtype, target.out);
+      // Even after an error the caller's memory must hold bools.
+      if (!read || !ok) std::fill(target.out.begin(), target.out.end(), std::byte{0});
+      if (read && !ok) {
+        ok.error().path = target.path;
+        read = std::move(ok);
+      }
     }
-    // Also of a tensor that is converted, so that one that cannot be read is refused here.
-    auto plan = plan_read(*tensor, {});
-    if (!plan) return propagate(plan);
-    if (converts) {
-      conversions.push_back({*tensor, target.dtype, target.out});
-    } else {
-      readings.push_back({std::move(*plan), target.out});
-    }
-  }
-  Read passes(options);
-  passes.expect(readings);
-  passes.expect(conversions);
-  auto read = read_all(readings, passes);
-  if (read) read = convert_all(conversions, passes);
-  for (const TensorTarget& target : targets) {
-    if (target.dtype != DType::kBool) continue;
-    auto ok = check_bools(target.dtype, target.out);
-    // Even after an error the caller's memory must hold bools.
-    if (!read || !ok) std::fill(target.out.begin(), target.out.end(), std::byte{0});
-    if (read && !ok) {
-      ok.error().path = target.path;
-      read = std::move(ok);
-    }
-  }
-  return read;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+    return read;
+  });
 }
 
 // All chunks of all plans in one parallel loop: a loop for each would start and stop threads every

@@ -17,40 +17,41 @@
 #include "files/os/parallel.h"
 
 namespace espalier {
-Result<VerifyReport> CheckpointFile::verify(const ReadOptions& options, FileScope scope) const try {
-  if (!checkpoint_.catalog().has_hashes()) return verify_checksums(options);
-  // Regions of a chunk or a little more: each thread holds one if the file is not mapped.
-  const VerifyPlan plan(checkpoint_, kChunkBytes, scope);
-  std::mutex mutex;
-  std::vector<Damage> damage;
-  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
-  Read read(options);
-  read.expect(plan.bytes());
-  ReadAhead ahead(*source_);
-  for (std::size_t i = 0; i < plan.regions().size(); ++i) {
-    ahead.add(plan.regions()[i].extent, plan.bases(i));
-  }
-  ahead.start();
-  auto checked = parallel_for(
-      plan.regions().size(), options_.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
-        const Extent& extent = plan.regions()[i].extent;
-        return read.chunk(plan.bytes(i), [&]() -> Result<void> {
-          ahead.use(plan.bytes(i));
-          ChunkBuffer& buffer = buffers[worker];
-          const auto bytes =
-              read_layers(extent, plan.bases(i), buffer, &CheckpointFile::read_stored);
-          if (!bytes) return propagate(bytes);
-          const auto found = plan.check_region(i, *bytes, buffer.state_->reader);
-          if (!found) return propagate(found);
-          const std::lock_guard lock(mutex);
-          damage.insert(damage.end(), found->begin(), found->end());
-          return {};
-        });
-      });
-  if (!checked) return propagate(checked);
-  return plan.report(std::move(damage));
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<VerifyReport> CheckpointFile::verify(const ReadOptions& options, FileScope scope) const {
+  return about_file(shared_->path, [&]() -> Result<VerifyReport> {
+    if (!checkpoint_.catalog().has_hashes()) return verify_checksums(options);
+    // Regions of a chunk or a little more: each thread holds one if the file is not mapped.
+    const VerifyPlan plan(checkpoint_, kChunkBytes, scope);
+    std::mutex mutex;
+    std::vector<Damage> damage;
+    std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+    Read read(options);
+    read.expect(plan.bytes());
+    ReadAhead ahead(*source_);
+    for (std::size_t i = 0; i < plan.regions().size(); ++i) {
+      ahead.add(plan.regions()[i].extent, plan.bases(i));
+    }
+    ahead.start();
+    auto checked = parallel_for(plan.regions().size(), options_.threads,
+                                [&](unsigned worker, std::size_t i) -> Result<void> {
+                                  const Extent& extent = plan.regions()[i].extent;
+                                  return read.chunk(plan.bytes(i), [&]() -> Result<void> {
+                                    ahead.use(plan.bytes(i));
+                                    ChunkBuffer& buffer = buffers[worker];
+                                    const auto bytes = read_layers(extent, plan.bases(i), buffer,
+                                                                   &CheckpointFile::read_stored);
+                                    if (!bytes) return propagate(bytes);
+                                    const auto found =
+                                        plan.check_region(i, *bytes, buffer.state_->reader);
+                                    if (!found) return propagate(found);
+                                    const std::lock_guard lock(mutex);
+                                    damage.insert(damage.end(), found->begin(), found->end());
+                                    return {};
+                                  });
+                                });
+    if (!checked) return propagate(checked);
+    return plan.report(std::move(damage));
+  });
 }
 
 // For formats of others: whatever checksums they have, and files that are made of compressed ones.

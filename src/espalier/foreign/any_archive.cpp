@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "espalier/foreign/formats.h"
+#include "espalier/foreign/unknown_format.h"
 
 namespace espalier {
 namespace {
@@ -54,8 +55,7 @@ Result<std::unique_ptr<ContentReader>> choose_content_reader(const ZipDirectory&
                  return entry.name.ends_with(candidate.name_end);
                });
       });
-  return fail(ErrorCode::kNotACheckpoint,
-              "neither an Espalier nor a safetensors file; " + std::string(stranger->what), 0);
+  return fail(ErrorCode::kNotACheckpoint, unknown_format(stranger->what), 0);
 }
 
 }  // namespace espalier

@@ -9,17 +9,11 @@
 
 #include "espalier/foreign/common/stranger.h"
 #include "espalier/foreign/formats.h"
+#include "espalier/foreign/unknown_format.h"
 #include "espalier/format/header.h"
 
 namespace espalier {
 namespace {
-
-constexpr std::string_view kUnknown =
-    "check that this is the right file and that its download is complete";
-// If there are no formats of others, such as in programs that link espalier::core.
-constexpr std::string_view kUnknownToCore =
-    "if it is a checkpoint of another format, which this program is not built to open, convert it: "
-    "espalier convert FILE NEW.espalier";
 
 bool begins_like_ours(ByteSpan front) {
   return std::memcmp(front.data(), kMagic.data(), std::min(front.size(), kMagic.size())) == 0;
@@ -75,10 +69,7 @@ Result<void> AnyOpener::choose(ByteSpan front) {
     const std::string_view what = describe_stranger(front, name_);
     // The opener says what zeros are. A file of another format may be all zeros by its name alone.
     if (what.empty() && is_zero(front)) return fed;
-    fed.error().message =
-        kinds.empty() ? "not an Espalier file; " : "neither an Espalier nor a safetensors file; ";
-    const std::string_view unknown = kinds.empty() ? kUnknownToCore : kUnknown;
-    fed.error().message += what.empty() ? unknown : what;
+    fed.error().message = unknown_format(what);
   }
   return fed;
 }

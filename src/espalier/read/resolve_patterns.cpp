@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "espalier/read/resolve.h"
+
 namespace espalier {
 namespace {
 
@@ -24,7 +26,7 @@ void resolve_patterns(std::span<Pattern> patterns, std::initializer_list<NodeRef
     const auto literal = pattern.literal_path();
     if (!literal) continue;
     for (const NodeRef& root : roots) {
-      const auto keys = root.resolve(*literal);
+      const auto keys = resolve_plainly(root, *literal);
       if (!keys) continue;
       // A path that is too long for a pattern matches as it was typed.
       auto quoted = quote(printed_path(root, *keys));

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
-#include "espalier/base/escaped.h"
 #include "espalier/base/utf8.h"
 #include "espalier/pattern.h"
 #include "espalier/tree/segment_pattern.h"
@@ -26,9 +25,9 @@ tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, const c
 
 Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   if (text.size() > kMaxBytes) {
-    return fail(
-        ErrorCode::kInvalidPattern,
-        "the pattern is longer than " + counted(kMaxBytes, "byte") + "; split it into several");
+    return fail(ErrorCode::kInvalidPattern, "the pattern '" + beginning_of(text) +
+                                                "' is longer than " + counted(kMaxBytes, "byte") +
+                                                "; split it into several");
   }
   if (const auto invalid = find_invalid_utf8(text)) {
     return fail_at(text, *invalid, "the text is not UTF-8 from here on; convert it to UTF-8");
@@ -68,10 +67,7 @@ Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts) 
   std::vector<Pattern> patterns;
   for (const std::string& text : texts) {
     auto pattern = Pattern::parse(text);
-    if (!pattern) {
-      pattern.error().message = "pattern '" + escaped(text) + "': " + pattern.error().message;
-      return propagate(pattern);
-    }
+    if (!pattern) return propagate(pattern);
     patterns.push_back(std::move(*pattern));
   }
   return patterns;

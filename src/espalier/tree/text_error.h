@@ -10,8 +10,11 @@
 
 namespace espalier {
 
+/// A text to quote: the first 200 bytes and "[...]", if it is longer. The message escapes it.
+std::string beginning_of(std::string_view text);
+
 /// kInvalidKeyPath or kInvalidPattern for what stands at byte `offset` of `text`, which is UTF-8
-/// before it. The message gives the character, counted from 1.
+/// before it. The message quotes the text, and gives the character, counted from 1.
 Error text_error(ErrorCode code, std::string_view text, std::size_t offset, const char* what);
 
 }  // namespace espalier

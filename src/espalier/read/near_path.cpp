@@ -1,13 +1,13 @@
-#include "files/open/near_path.h"
+#include "espalier/read/near_path.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "espalier/base/escaped.h"
 #include "espalier/base/near_miss.h"
 #include "espalier/format/find_path.h"
 #include "espalier/pattern.h"
@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint64_t kMaxWork = 16'000'000;  // compared pairs of letters
 constexpr std::uint32_t kMaxChildren = 500'000;
 constexpr std::size_t kMaxKeyBytes = 200;
+// Keys of a path are joined in all ways.
+constexpr std::size_t kMaxPathBytes = 4096;
 constexpr std::size_t kMaxNodes = 4'000'000;
 constexpr int kMaxLookups = 10'000;
 
@@ -105,8 +107,11 @@ class Search {
 std::vector<std::string> split_at_dots(std::span<const std::string> keys) {
   std::vector<std::string> parts;
   for (const std::string& key : keys) {
-    std::istringstream text(key);
-    for (std::string part; std::getline(text, part, '.');) parts.push_back(part);
+    for (std::size_t begin = 0; begin < key.size();) {
+      const std::size_t end = std::min(key.find('.', begin), key.size());
+      parts.push_back(key.substr(begin, end - begin));
+      begin = end + 1;
+    }
   }
   return parts;
 }
@@ -134,10 +139,12 @@ std::vector<std::string> texts_of(const KeyPath& path) {
 
 }  // namespace
 
-std::string path_from_root(const NodeRef& node) {
-  static constexpr std::string_view kMetadata = "(metadata)/";
-  std::string path = find_path(node.catalog().tables(), node.number());
-  if (path.starts_with(kMetadata)) path.erase(0, kMetadata.size());
+std::string path_below(const NodeRef& root, const NodeRef& node) {
+  const Tables& tables = node.catalog().tables();
+  const std::string above = find_path(tables, root.number());
+  std::string path = find_path(tables, node.number());
+  path.erase(0, above.size());
+  if (path.starts_with('/')) path.erase(0, 1);
   return path;
 }
 
@@ -146,16 +153,19 @@ std::optional<std::string> path_in_metadata(const NodeRef& root, const KeyPath& 
   const auto keys = texts_of(path);
   if (root.number() != kStateRoot || with_slashes(root, keys, lookups)) return std::nullopt;
   lookups = kMaxLookups;
-  const auto node = with_slashes({&root.catalog(), kMetadataRoot}, keys, lookups);
-  return node ? std::optional(path_from_root(*node)) : std::nullopt;
+  const NodeRef metadata(&root.catalog(), kMetadataRoot);
+  const auto node = with_slashes(metadata, keys, lookups);
+  return node ? std::optional(path_below(metadata, *node)) : std::nullopt;
 }
 
 std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
   const std::vector<std::string> keys = texts_of(path);
+  std::size_t bytes = 0;
   for (const std::string& key : keys) {
     if (key.size() > kMaxKeyBytes) return std::nullopt;
+    bytes += key.size() + 1;
   }
-  if (keys.empty()) return std::nullopt;
+  if (keys.empty() || bytes > kMaxPathBytes) return std::nullopt;
   int lookups = kMaxLookups;
   std::optional<NodeRef> node = with_slashes(root, keys, lookups);
   if (!node && !root.find(path.parent())) node = ending_with(root, path);
@@ -168,20 +178,17 @@ std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
     if (root.find(part) == node) return std::nullopt;
     part.pop_back();
   }
-  return node ? std::optional(path_from_root(*node)) : std::nullopt;
+  return node ? std::optional(path_below(root, *node)) : std::nullopt;
 }
 
-Error with_near_path(Error error, const NodeRef& root) {
-  if (error.code != ErrorCode::kNotFound ||
-      error.message.find("did you mean") != std::string::npos) {
-    return error;
-  }
-  const auto path = KeyPath::parse(error.path);
-  const auto meant = path ? near_path(root, *path) : std::nullopt;
+Error with_near_path(Error error, const NodeRef& root, const KeyPath& path) {
+  if (error.message.find("did you mean") != std::string::npos) return error;
+  const auto meant = near_path(root, path);
   // A message has room for a name, and not for thousands of keys.
   constexpr std::size_t kMaxHintBytes = 200;
   if (!meant || meant->size() > kMaxHintBytes) return error;
-  return {error.code, error.offset, std::move(error.path), error.message + did_you_mean(meant)};
+  error.message += escaped(did_you_mean(meant));
+  return error;
 }
 
 }  // namespace espalier

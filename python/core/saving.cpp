@@ -84,9 +84,8 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
       options_of(encoded.with_attributes(metadata), compression, sync, replace, threads);
   options.bases = bases_of(bases);
   options.patches = patches;
-  save_interruptibly(progress, std::move(options), path, [&](const SaveOptions& told) {
-    return save(path, encoded.value, told);
-  });
+  save_interruptibly(progress, std::move(options), path,
+                     [&](const SaveOptions& told) { return save(path, encoded.value, told); });
 }
 
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
@@ -222,8 +221,7 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
   Encoded encoded = encode(state, views_of(copy_views));
   return {options_of(encoded.with_attributes(metadata), compression, sync, replace, threads), path,
           [&](const SaveOptions& options) {
-            return save_async(path, std::move(encoded.value),
-                              Snapshot::kCopy, options);
+            return save_async(path, std::move(encoded.value), Snapshot::kCopy, options);
           }};
 }
 
@@ -280,7 +278,8 @@ class Folder {
     if (!found) return nb::none();
     nb::list skipped;
     for (const SkippedStep& each : found->skipped) {
-      skipped.append(nb::make_tuple(each.step, exception_of(each.error, dir_.path(each.step).text())));
+      skipped.append(
+          nb::make_tuple(each.step, exception_of(each.error, dir_.path(each.step).text())));
     }
     return nb::make_tuple(found->step, skipped);
   }

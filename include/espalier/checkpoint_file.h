@@ -78,6 +78,7 @@ struct ReadOptions {
   /// f16 and bf16, where C++ has them or DTypeOf says so), each rounded once, to nearest, ties to
   /// even; and to integers, where nothing is rounded: kInvalidArgument for an element that is none.
   /// From every dtype but complex numbers and opaque blocks. Otherwise the types must be equal.
+  /// Calls that give tensors or bytes as they are refuse it (kInvalidArgument).
   bool convert = false;
   /// Told of the stored bytes that are read or checked. Not called if there are none, such as for
   /// mapped tensors with Check::kNothing.
@@ -250,7 +251,8 @@ class CheckpointFile {
   /// The nodes of the state that a pattern matches (see Pattern), each with all below it, parents
   /// first; none if it matches nothing. kInvalidPattern. kLimitExceeded if the paths together
   /// take more than Limits::text_bytes.
-  [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
+  [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const&;
+  Result<std::vector<FoundNode>> find(std::string_view pattern) && = delete;
 
   /// Returns a slice of the tensor in its own memory. `slices` holds one Slice for each of the
   /// first axes; axes without one are read whole. Reads only the chunks that it needs. kWrongKind

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace espalier {
@@ -21,6 +22,12 @@ concept PathClass = requires(const Path& path) {
 }
 &&std::same_as<typename Path::string_type, std::string>;
 
+/// std::filesystem::directory_entry, or a class like it.
+template <class Entry>
+concept PathEntry = requires(const Entry& entry) {
+  requires PathClass<std::remove_cvref_t<decltype(entry.path())>>;
+};
+
 /// Text or a std::filesystem::path becomes one where a function takes it, and it becomes a
 /// std::filesystem::path where one is needed. Paths with a NUL are refused (kInvalidArgument) by
 /// what opens or saves them, because the system would take another file.
@@ -32,10 +39,14 @@ class FilePath {
   FilePath(const char* path) : text_(path) {}
   template <PathClass Path>
   FilePath(const Path& path) : text_(path.native()) {}
+  template <PathEntry Entry>
+  FilePath(const Entry& entry) : text_(entry.path().native()) {}
 
   /// The path as the system takes it.
   const std::string& text() const& { return text_; }
   std::string text() && { return std::move(text_); }
+  const char* c_str() const& { return text_.c_str(); }
+  const char* c_str() && = delete;  // It would dangle.
 
   template <PathClass Path>
   operator Path() const {
@@ -43,6 +54,10 @@ class FilePath {
   }
 
   friend bool operator==(const FilePath&, const FilePath&) = default;
+  template <PathClass Path>
+  friend bool operator==(const FilePath& a, const Path& b) {
+    return a.text_ == b.native();
+  }
 
  private:
   std::string text_;

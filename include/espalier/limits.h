@@ -1,7 +1,7 @@
 // What work may take: limits for untrusted files, threads, and memory; and how far it is.
 //
-//   file = CheckpointFile::open(path, {.threads = {4, run_on(my_pool)},
-//                                      .memory = memory_of(&my_resource)});  // a std::pmr one
+//   Threads threads(4, my_run);       // a function that has my pool work: see Threads::Run
+//   CheckpointFile::open(path, {.threads = threads, .memory = memory_of(&pmr_resource)});
 #ifndef ESPALIER_LIMITS_H_
 #define ESPALIER_LIMITS_H_
 

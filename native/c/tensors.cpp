@@ -3,6 +3,7 @@
 
 #include "espalier/checkpoint.h"
 #include "espalier/dtype.h"
+#include "espalier/format/find_path.h"
 
 namespace espalier::c {
 
@@ -12,7 +13,8 @@ Result<TensorRef> tensor_of(const espalier_file* file, espalier_node node) {
   const auto tensor = found->tensor();
   if (tensor) return *tensor;
   return fail(ErrorCode::kWrongKind,
-              "the node is no tensor but a " + std::string(kind_name(found->kind())));
+              "a tensor is needed, and this is of kind " + std::string(kind_name(found->kind())),
+              Error::kNoOffset, find_path(found->catalog().tables(), found->number()));
 }
 
 namespace {

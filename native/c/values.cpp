@@ -35,8 +35,9 @@ Result<Tensor> make_tensor(const espalier_tensor_spec& spec, std::shared_ptr<con
                          ? dtype_from_number(static_cast<std::uint8_t>(spec.dtype))
                          : std::nullopt;
   if (!dtype) {
-    return fail(ErrorCode::kInvalidArgument, "there is no dtype " + std::to_string(spec.dtype) +
-                                                 "; use espalier_dtype_from_name()");
+    return fail(ErrorCode::kInvalidArgument,
+                "there is no dtype " + std::to_string(spec.dtype) +
+                    "; espalier_dtype_from_name() gives 0 for a name that it does not know");
   }
   if (auto ok = Arguments().need({spec.shape, spec.rank}).check(); !ok) return propagate(ok);
   if (spec.data == nullptr && spec.data_bytes != 0 && spec.produce == nullptr) {

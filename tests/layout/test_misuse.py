@@ -59,6 +59,7 @@ CASES = [
      "use(save(\"x\", Value()));", "save(\"x\", Value());", "nodiscard"),
     ("a background save that is dropped",
      "use(save_async(\"x\", Value(), Snapshot::kCopy));", "save_async(\"x\", Value(), Snapshot::kCopy);", "nodiscard"),
+    ("nodes of a temporary file", "const File f = open(); use(f.find(\"*\"));", "use(open().find(\"*\"));", "deleted"),
     ("a child of a temporary value", "const Value v = tree(); use(v.at(\"a\"));", "use(tree().at(\"a\"));", "deleted"),
     ("a key of a temporary value", "Value v = tree(); use(v.find(Key(1)));", "use(tree().find(Key(1)));", "deleted"),
     ("the children of a temporary value", "Value v = tree(); use(v.children());", "use(tree().children());", "deleted"),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <memory_resource>
@@ -229,12 +230,12 @@ TEST_CASE("Memory that there is not, or that stands elsewhere, is refused") {
     return *CheckpointFile::open(path, {.access = Access::kRead, .memory = std::move(memory)});
   };
   const auto no_memory = with([](std::size_t, std::size_t) { return nullptr; });
-  testing::check_error(no_memory.tensor("w"), ErrorCode::kOutOfMemory, "w", "cannot allocate");
+  testing::check_error(no_memory.tensor("w"), ErrorCode::kOutOfMemory, "w", "OpenFileOptions::memory");
   CHECK(no_memory.tensor("none"));  // Nothing is asked for.
   testing::check_error(with([](std::size_t, std::size_t) -> std::shared_ptr<void> {
                          throw std::bad_alloc();
                        }).load(no_memory.state()),
-                       ErrorCode::kOutOfMemory, "w", "cannot allocate");
+                       ErrorCode::kOutOfMemory, "w", "OpenFileOptions::memory");
   alignas(kTensorAlignment) static std::byte block[128];
   testing::check_error(with([&](std::size_t, std::size_t) {
                          return std::shared_ptr<void>(std::shared_ptr<void>(), block + 8);
@@ -266,7 +267,12 @@ TEST_CASE("Paths are text or paths of the standard library, in both directions")
   const std::filesystem::path path = dir->path(7);
   CHECK(path == folder / "step_00000007.espalier");
   CHECK(dir->path(7) == FilePath(path));
+  CHECK(dir->path(7) == path);
   CHECK(dir->path(7).text() == path.native());
+  REQUIRE(dir->save(7, Value::dict({{"step", 7}})));
+  const FilePath named = dir->path(7);
+  CHECK(std::ifstream(named.c_str()).good());
+  CHECK(CheckpointFile::open(std::filesystem::directory_entry(path)));
   CHECK(FilePath("a") == FilePath(std::string_view("a")));
 }
 

@@ -159,10 +159,10 @@ TEST_CASE("typed: bits are read whatever they mean") {
   check_error(half->as_bits<std::uint32_t>(), ErrorCode::kWrongKind, "", "has 16 bits, not 32");
   check_error(
       file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
-      "the elements are f32, not f64; load_into() with ReadOptions::convert converts them to "
+      "the elements are f32, not f64; load_into() with ReadOptions::convert converts whole tensors to "
       "f64, and as<float>() of the tensor's view gives them as they are");
   check_error(file.elements<float>("model/half"), ErrorCode::kWrongKind, "model/half",
-              "; load_into() with ReadOptions::convert converts them to f32");
+              "; load_into() with ReadOptions::convert converts whole tensors to f32");
   check_error(file.elements<bool>("model/owned"), ErrorCode::kWrongKind, "model/owned",
               "not bool; as<float>() of the tensor's view gives them as they are");
 }
@@ -317,6 +317,14 @@ TEST_CASE("typed: memory of another type is filled by conversion, when asked for
                 "fraction", "has 2 elements and the memory is for 2000000");
     check_error(file.load_into({{"fraction", integers}}), ErrorCode::kInvalidArgument, "fraction",
                 "ReadOptions::convert");
+    // Elsewhere the bits of one type would be taken for another's.
+    const TensorRef tensor = *file.state().at("fraction")->tensor();
+    const auto out = std::as_writable_bytes(std::span(same));
+    const auto code = ErrorCode::kInvalidArgument;
+    check_error(file.read_into(tensor, {}, out, how), code, "", "is for load_into()");
+    check_error(file.slice(tensor, {}, how), code, "", "is for load_into()");
+    check_error(file.tensor("fraction", how), code, "", "is for load_into()");
+    check_error(file.load(file.state(), how), code, "", "is for load_into()");
   }
 }
 

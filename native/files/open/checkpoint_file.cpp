@@ -122,7 +122,7 @@ Result<CheckpointFile> MachineOpening::open(std::shared_ptr<const Source> source
   return out_of_memory();
 }
 
-Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const {
+Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const& {
   return about_file(shared_->path, [&]() -> Result<std::vector<FoundNode>> {
     auto parsed = Pattern::parse(pattern);
     if (!parsed) return propagate(parsed);

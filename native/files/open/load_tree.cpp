@@ -107,6 +107,7 @@ Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
                                                 const ReadOptions& options,
                                                 bool is_writable) const {
   return about_file(shared_->path, [&]() -> Result<std::vector<Value>> {
+    if (auto ok = check_no_conversion(options); !ok) return propagate(ok);
     const auto loading = prepare_loading(nodes);
     if (!loading) return propagate(loading);
     const bool checks = options.check == Check::kHashes && checkpoint_.catalog().has_hashes();

@@ -71,7 +71,7 @@ std::string_view cpp_type(DType dtype) {
 std::string other_ways(DType dtype, DType wanted) {
   std::string ways;
   if (can_convert(dtype, wanted)) {
-    ways = "; load_into() with ReadOptions::convert converts them to " +
+    ways = "; load_into() with ReadOptions::convert converts whole tensors to " +
            std::string(dtype_name(wanted));
   }
   const auto type = cpp_type(dtype);
@@ -106,12 +106,21 @@ Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slice
   return plan;
 }
 
+Result<void> check_no_conversion(const ReadOptions& options) {
+  if (!options.convert) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "ReadOptions::convert is for load_into(): this call gives elements as they are "
+              "stored");
+}
+
 Result<std::shared_ptr<std::byte>> memory_for(const TensorRef& tensor, std::uint64_t bytes,
                                               const TensorMemory& memory) {
   const auto no_memory = [&] {
     return fail(ErrorCode::kOutOfMemory,
-                "cannot allocate " + counted(bytes, "byte") +
-                    " for a tensor; read slices of it, or map the file",
+                memory ? "OpenFileOptions::memory gave none for the " + counted(bytes, "byte") +
+                             " of a tensor; read slices of it"
+                       : "cannot allocate " + counted(bytes, "byte") +
+                             " for a tensor; read slices of it, or map the file",
                 Error::kNoOffset, tensor_path(tensor));
   };
   // Nobody has to give a pointer to nothing.
@@ -206,6 +215,7 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors, 
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, const ReadOptions& options) const {
   return about_file(shared_->path, [&]() -> Result<TensorView> {
+    if (auto ok = check_no_conversion(options); !ok) return propagate(ok);
     if (!is_contiguous(tensor)) {
       return fail(ErrorCode::kNotContiguous,
                   "the tensor is stored with strides, in another byte order or in parts, so view() "
@@ -243,6 +253,7 @@ Result<TensorView> CheckpointFile::tensor(std::string_view path, const ReadOptio
 Result<TensorView> CheckpointFile::slice(const TensorRef& tensor, std::span<const Slice> slices,
                                          const ReadOptions& options) const {
   return about_file(shared_->path, [&]() -> Result<TensorView> {
+    if (auto ok = check_no_conversion(options); !ok) return propagate(ok);
     auto plan = plan_read(tensor, slices);
     if (!plan) return propagate(plan);
     if (plan->bytes() > options_.limits.decoded_bytes) {
@@ -284,6 +295,7 @@ Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const 
 Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests,
                                        const ReadOptions& options) const {
   return about_file(shared_->path, [&]() -> Result<void> {
+    if (auto ok = check_no_conversion(options); !ok) return propagate(ok);
     std::vector<Reading> readings;
     readings.reserve(requests.size());
     for (const ReadRequest& request : requests) {
@@ -329,7 +341,8 @@ Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets,
                                  : tensor->bytes() == target.out.size();
       if (!fits) {
         return refuse("the tensor has " + counted(tensor->elements(), "element") +
-                      " and the memory is for " + std::to_string(target.out.size() / width));
+                      " and the memory is for " + std::to_string(target.out.size() / width) +
+                      "; give memory for all of them, or read a slice");
       }
       // Also of a tensor that is converted, so that one that cannot be read is refused here.
       auto plan = plan_read(*tensor, {});

@@ -143,6 +143,9 @@ Result<StoredLayers> CheckpointFile::read_layers(const Extent& extent,
 /// The plan of a read; its errors name the tensor.
 [[nodiscard]] Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slices);
 
+/// That a call that does not convert is not asked to: the bits of a f16 would be read as a float.
+[[nodiscard]] Result<void> check_no_conversion(const ReadOptions& options);
+
 /// `bytes` bytes for a tensor or a slice of it, from the caller's `memory` if there is one.
 /// kOutOfMemory; kInvalidArgument if they stand where they were not asked for.
 [[nodiscard]] Result<std::shared_ptr<std::byte>> memory_for(const TensorRef& tensor,

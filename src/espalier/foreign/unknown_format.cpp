@@ -29,7 +29,8 @@ std::string unknown_format(std::string_view what) {
       const auto has_title = [&](const FormatInfo* each) {
         return each->title == formats[i]->title;
       };
-      if (std::any_of(formats.begin(), formats.begin() + i, has_title)) continue;
+      const auto before = formats.first(i);
+      if (std::any_of(before.begin(), before.end(), has_title)) continue;
       if (i > 0) text += ", ";
       text += formats[i]->title;
     }

@@ -64,7 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto checkpoint = fuzz::open(input, {});
   if (checkpoint) {
     fuzz::visit(*checkpoint);
-    fuzz::require(to_value(checkpoint->state()).children().size() == checkpoint->state().size(),
+    const Value state = to_value(checkpoint->state());
+    fuzz::require(state.children().size() == checkpoint->state().size(),
                   "a tree becomes another value");
   }
   testing::Random random(hash128(input).low);

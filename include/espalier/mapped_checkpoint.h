@@ -49,8 +49,9 @@ struct MapTargetOptions {
   /// Bytes for panels and what is read at once; a larger value reads the sources less often. At
   /// least 8 MiB are taken.
   std::uint64_t memory = std::uint64_t{256} << 20;
-  /// For making one panel.
-  Threads threads = {};
+  /// Threads that make one panel; 0 uses every CPU. The library's own: others may wait for the
+  /// panel, on all threads that a program has.
+  unsigned threads = 0;
 };
 
 struct MappedOptions {

@@ -155,6 +155,37 @@ TEST_CASE("A Run may call too rarely, too often or too late") {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_CASE("Work that comes again on a thread that does it already does nothing") {
+  // As in a pool that does other jobs while one of them waits. The save holds locks and turns
+  // there.
+  std::function<void()> again;
+  const Threads helping(2, [&](unsigned, const std::function<void()>& work) {
+    again = work;
+    work();
+  });
+  const auto help_and_fill = [&](std::uint64_t, MutableByteSpan out) -> Result<void> {
+    again();
+    std::fill(out.begin(), out.end(), std::byte{1});
+    return {};
+  };
+  Tensor tensor{.dtype = DType::kU8, .shape = {5 << 20}};
+  tensor.data = TensorData::produced(help_and_fill);
+  const Value produced = Value::dict({{"w", Value::tensor(tensor)}});
+  tensor.data = TensorData::streamed([&](MutableByteSpan out) { return help_and_fill(0, out); });
+  const Value streamed = Value::dict({{"w", Value::tensor(tensor)}});
+  for (const Value& state : {produced, streamed}) {
+    const auto bytes =
+        save_to_memory(state, {.threads = helping,
+                               .compression_level = 1,
+                               .progress = [&](std::uint64_t, std::uint64_t) { again(); }});
+    REQUIRE(bytes);
+    const CheckpointFile file = CheckpointFile::open(*bytes).value();
+    const auto elements = file.elements<std::uint8_t>("w");
+    REQUIRE(elements);
+    CHECK(std::all_of(elements->begin(), elements->end(), [](int each) { return each == 1; }));
+  }
+}
+
 TEST_CASE("Exceptions of a Run propagate, and leave the old file") {
   const TemporaryFolder folder;
   const fs::path path = folder / "a.espalier";
@@ -230,7 +261,8 @@ TEST_CASE("Memory that there is not, or that stands elsewhere, is refused") {
     return *CheckpointFile::open(path, {.access = Access::kRead, .memory = std::move(memory)});
   };
   const auto no_memory = with([](std::size_t, std::size_t) { return nullptr; });
-  testing::check_error(no_memory.tensor("w"), ErrorCode::kOutOfMemory, "w", "OpenFileOptions::memory");
+  testing::check_error(no_memory.tensor("w"), ErrorCode::kOutOfMemory, "w",
+                       "OpenFileOptions::memory");
   CHECK(no_memory.tensor("none"));  // Nothing is asked for.
   testing::check_error(with([](std::size_t, std::size_t) -> std::shared_ptr<void> {
                          throw std::bad_alloc();

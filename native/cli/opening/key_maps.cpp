@@ -229,7 +229,7 @@ Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOpt
   if (!lift) return said(lift.error());
   MappedOptions mapped_options;
   mapped_options.lift = std::move(*lift);
-  mapped_options.targets.threads = open.threads;
+  mapped_options.targets.threads = open.threads.count;
   auto stages = map_through(options, {{file}}, mapped_options);
   if (!stages && !options.reverse) {
     mapped_options.lift.plan.reverse = true;

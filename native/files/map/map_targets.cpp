@@ -60,7 +60,7 @@ struct MapTargets::Shared {
   std::vector<MapInput> inputs;
   std::vector<std::optional<MapOrigin>> origins;
   std::uint64_t memory = 0;
-  Threads threads;
+  unsigned threads = 0;
 
   Pool<CheckpointFile::ChunkBuffer> buffers;
   std::mutex mutex;

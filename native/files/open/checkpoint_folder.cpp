@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include "files/os/posix.h"
+
 namespace espalier {
 namespace {
 

@@ -108,12 +108,18 @@ void work_on(const Threads::Run& run, unsigned workers, const Work& work) {
   std::exception_ptr thrown;
   try {
     run(workers, [calls, work] {
+      // A pool that helps while one of its tasks waits may come here again on the same thread. The
+      // work below on the stack may hold a lock or a turn that this one would wait for.
+      static thread_local bool is_working = false;
+      if (is_working) return;
       const auto worker = calls->begin();
       if (!worker) return;
+      is_working = true;
       {
         const InsideRun inside;
         work(*worker);
       }
+      is_working = false;
       calls->end();
     });
   } catch (...) {

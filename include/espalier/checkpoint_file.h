@@ -163,6 +163,8 @@ struct TensorTarget {
 /// The contents of a checkpoint. CheckpointFile::contents() makes them; save() and
 /// save_safetensors() take them.
 struct Contents {
+  using LendsWhatEndsWithIt = void;
+
   Value state;
   /// A dict without tensors.
   Value metadata = Value::dict();

@@ -158,6 +158,7 @@ TensorElements own(Range&& elements) {
 /// One node of a state tree, with everything below it.
 class Value {
  public:
+  using LendsWhatEndsWithIt = void;
   /// A child of a dict or record under construction.
   using Item = std::pair<Key, Value>;
 

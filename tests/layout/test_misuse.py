@@ -64,6 +64,10 @@ CASES = [
     ("a key of a temporary value", "Value v = tree(); use(v.find(Key(1)));", "use(tree().find(Key(1)));", "deleted"),
     ("the children of a temporary value", "Value v = tree(); use(v.children());", "use(tree().children());", "deleted"),
     ("text of a temporary value", "const Value v = tree(); use(v.as_string());", "use(tree().as_string());", "deleted"),
+    ("the tree of temporary contents", "const File f = open(); const auto c = f.contents(); use(c->state.children());",
+     "const File f = open(); for (auto [key, value] : f.contents()->state) use(value);", "deleted"),
+    ("a child of a tree in a temporary result", "const File f = open(); const auto v = f.load(f.state()); use(v->find(Key(1)));",
+     "const File f = open(); use(f.load(f.state())->find(Key(1)));", "deleted"),
     ("a bool for a key", "Value d = Value::dict(); d.add(Key(1), Value());", "Value d = Value::dict(); d.add(Key(true), Value());",
      "Key"),
 ]

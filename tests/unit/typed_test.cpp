@@ -157,10 +157,10 @@ TEST_CASE("typed: bits are read whatever they mean") {
   CHECK(std::vector<std::uint16_t>(bits->begin(), bits->end()) ==
         std::vector<std::uint16_t>{1, 2, 3});
   check_error(half->as_bits<std::uint32_t>(), ErrorCode::kWrongKind, "", "has 16 bits, not 32");
-  check_error(
-      file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
-      "the elements are f32, not f64; load_into() with ReadOptions::convert converts whole tensors to "
-      "f64, and as<float>() of the tensor's view gives them as they are");
+  check_error(file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
+              "the elements are f32, not f64; load_into() with ReadOptions::convert converts whole "
+              "tensors to "
+              "f64, and as<float>() of the tensor's view gives them as they are");
   check_error(file.elements<float>("model/half"), ErrorCode::kWrongKind, "model/half",
               "; load_into() with ReadOptions::convert converts whole tensors to f32");
   check_error(file.elements<bool>("model/owned"), ErrorCode::kWrongKind, "model/owned",

@@ -80,8 +80,7 @@ if("Static" IN_LIST FORMS)
 endif()
 foreach(form IN LISTS FORMS)
   run("${WORK}/${form}/consumer_c" "${WORK}/state.espalier")
-  # Shared if it can be.
-  check_linked("${WORK}/${form}/consumer_c" Shared)
+  check_linked("${WORK}/${form}/consumer_c" ${form})
 endforeach()
 
 # A project in C alone.

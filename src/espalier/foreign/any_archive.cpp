@@ -14,6 +14,8 @@ namespace {
 constexpr std::string_view kExported =
     "it is a program of torch.export (.pt2), which is not read; save the state_dict of its module "
     "with espalier.save() where it was made";
+constexpr std::string_view kMediaPipe =
+    "it is a task of MediaPipe (.task) with models of TensorFlow Lite; unpack it first: unzip FILE";
 
 struct OtherArchive {
   std::string_view name_end;
@@ -27,13 +29,8 @@ constexpr OtherArchive kOtherArchives[] = {
      "h5py and save them with espalier.save()"},
     {"serialized_exported_program.json", kExported},
     {"archive_format", kExported},
-    {".tflite",
-     "it is a zip archive of TensorFlow Lite models, such as a task of MediaPipe (.task); unpack "
-     "it "
-     "first: unzip FILE"},
-    {"TF_LITE_PREFILL_DECODE",
-     "it is a task of MediaPipe (.task) with a model of TensorFlow Lite; unpack it first: unzip "
-     "FILE"},
+    {".tflite", kMediaPipe},
+    {"TF_LITE_PREFILL_DECODE", kMediaPipe},
     {".dist-info/WHEEL", "it is a Python wheel; install it with pip"},
     {"[Content_Types].xml", "it is an office document"},
     {".npy",

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <string_view>
 
 #include "espalier/foreign/any_archive.h"
 #include "espalier/foreign/any_opener.h"
@@ -79,6 +80,32 @@ constexpr Formats kFormats = [] {
   return formats;
 }();
 
+// Made when it is compiled: each title once, as NumPy's two formats have one.
+struct Sentence {
+  char text[200] = {};
+  std::size_t size = 0;
+
+  constexpr void add(std::string_view part) {
+    for (const char each : part) text[size++] = each;
+  }
+};
+
+[[maybe_unused]] constexpr Sentence kNoKnownFormat = [] {
+  Sentence sentence;
+  sentence.add("no format that the library reads (");
+  for (std::size_t i = 0; i < kFormats.count; ++i) {
+    bool is_new = true;
+    for (std::size_t k = 0; k < i; ++k) {
+      is_new = is_new && kFormats.rows[k]->title != kFormats.rows[i]->title;
+    }
+    if (!is_new) continue;
+    if (i > 0) sentence.add(", ");
+    sentence.add(kFormats.rows[i]->title);
+  }
+  sentence.add("); ");
+  return sentence;
+}();
+
 }  // namespace
 
 #ifdef ESPALIER_OPENS_ITS_OWN_FORMAT_ALONE
@@ -86,9 +113,18 @@ constexpr Formats kFormats = [] {
 // format, so a linker leaves them all out.
 std::span<const FileKind> file_kinds() { return {}; }
 std::span<const ArchiveKind> archive_kinds() { return {}; }
+std::string_view no_known_format() { return "not an Espalier file; "; }
+std::string_view mend_of_unknown() {
+  return "if it is a checkpoint of another format, which this program is not built to open, "
+         "convert it: espalier convert FILE NEW.espalier";
+}
 #else
 std::span<const FileKind> file_kinds() { return kFiles; }
 std::span<const ArchiveKind> archive_kinds() { return kArchives; }
+std::string_view no_known_format() { return {kNoKnownFormat.text, kNoKnownFormat.size}; }
+std::string_view mend_of_unknown() {
+  return "check that this is the right file and that its download is complete";
+}
 #endif
 
 std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "espalier/bytes.h"
 #include "espalier/foreign/zip/content_reader.h"
@@ -33,6 +34,9 @@ struct ArchiveKind {
 /// The formats but our own, in the order in which they are tried.
 std::span<const FileKind> file_kinds();
 std::span<const ArchiveKind> archive_kinds();
+/// Says of a file that it is none of these, and what to do then.
+std::string_view no_known_format();
+std::string_view mend_of_unknown();
 /// Opens files that begin like none of these, as Espalier files; null in a module without our own
 /// format.
 std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options);

@@ -25,9 +25,9 @@ tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, const c
 
 Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   if (text.size() > kMaxBytes) {
-    return fail(ErrorCode::kInvalidPattern, "the pattern '" + beginning_of(text) +
-                                                "' is longer than " + counted(kMaxBytes, "byte") +
-                                                "; split it into several");
+    return fail(
+        ErrorCode::kInvalidPattern,
+        "the pattern is longer than " + counted(kMaxBytes, "byte") + "; split it into several");
   }
   if (const auto invalid = find_invalid_utf8(text)) {
     return fail_at(text, *invalid, "the text is not UTF-8 from here on; convert it to UTF-8");

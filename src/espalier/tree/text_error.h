@@ -10,11 +10,9 @@
 
 namespace espalier {
 
-/// A text to quote: the first 200 bytes and "[...]", if it is longer. The message escapes it.
-std::string beginning_of(std::string_view text);
-
 /// kInvalidKeyPath or kInvalidPattern for what stands at byte `offset` of `text`, which is UTF-8
-/// before it. The message quotes the text, and gives the character, counted from 1.
+/// before it. The message quotes the first 200 bytes of the text, and gives the
+/// character, counted from 1.
 Error text_error(ErrorCode code, std::string_view text, std::size_t offset, const char* what);
 
 }  // namespace espalier

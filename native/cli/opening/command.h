@@ -43,7 +43,7 @@ using Outcome = tl::expected<ExitCode, Failure>;
 using Action = std::function<Outcome(Output& out)>;
 
 inline tl::unexpected<Failure> fail_about(std::string file, Error error) {
-  // The library names a file that was opened by its path. Whoever shows a Failure does it, too.
+  // The library puts the name of a file that was opened by its path into the error. Print it once.
   if (error.file == file) error.file.clear();
   return tl::unexpected<Failure>({std::move(file), std::move(error)});
 }

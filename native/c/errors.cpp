@@ -2,7 +2,7 @@
 #include <exception>
 #include <new>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/version.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/checkpoint_dir.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/key_map.h"
 #include "espalier/mapped_checkpoint.h"

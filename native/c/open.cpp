@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/source.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/save_foreign.h"

@@ -1,5 +1,5 @@
 // Tensors of files: what they are, their bytes, and whether those are intact.
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/checkpoint.h"
 #include "espalier/dtype.h"

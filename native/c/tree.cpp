@@ -3,7 +3,7 @@
 #include <functional>
 #include <limits>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/format/access.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "handles.h"
+#include "c/handles.h"
 
 #include "espalier/bigint.h"
 

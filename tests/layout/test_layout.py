@@ -1,11 +1,10 @@
-"""Holds the architecture: which room may include which, that every header compiles alone, and that no modules of Python or
-TypeScript import each other in a circle.
+"""Holds the architecture: which room may include which, that every header compiles alone, and that no headers and no modules of
+Python include each other in a circle. The packages in wasm/ and web_demo/ do the last for TypeScript: test/imports.test.mjs.
 
 The rooms and what each stands on are those of the picture in docs/architecture.md. Without arguments, nothing is compiled.
 Usage: test_layout.py [SOURCE GENERATED WORK COMPILER...], where WORK is a folder for what is compiled and COMPILER a command
 line: a compiler cache may come first, which a folder that stays the same lets find last time's results.
 """
-import ast
 import graphlib
 import itertools
 import pathlib
@@ -15,41 +14,15 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import cpp_rooms
+import python_imports
 from report import check, end_of_checks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The room of each public header: what a header says belongs to a layer, though all lie in one folder.
-PUBLIC = {
-    "base": "bytes error file_path limits version",
-    "tree": "bigint dtype key_path kind pattern value",
-    "format": "detail/catalog notes",
-    "read": "checkpoint walker",
-    "foreign/common": "unrepresentable",
-    "map": "key_map",
-    "files/open": "checkpoint_file mdspan source",
-    "files/delta": "save_options",
-    "files/save": "file_sink save save_async save_foreign sink",
-    "files/folder": "checkpoint_dir",
-    "files/map": "mapped_checkpoint",
-    "c": "espalier",  # the umbrella
-}
-ROOM_OF_PUBLIC = {f"espalier/{name}.h": room for room, names in PUBLIC.items() for name in names.split()}
 # A line of the picture: a room, what it stands on, and its job.
 LINE = re.compile(r"^(\S+)(?: +<- (.+?))?(?:  +\S.*)?$")
-# The core does no I/O, holds no threads and knows no operating system; but before it ends a program it says why.
-FORBIDDEN_IN_CORE = re.compile(
-    r"^(iostream|fstream|cstdio|stdio\.h|thread|mutex|shared_mutex|condition_variable|future|filesystem"
-    r"|unistd\.h|fcntl\.h|windows\.h|sys/.*|pthread\.h|csignal|signal\.h)$")
-MAY_SAY_WHY = "src/espalier/base/misuse.cpp"
-CORE = {"base", "tree", "codec", "format", "read", "write", "report", "map", "foreign"}
-# Whose headers only one room, or one file, may know.
-ONLY_IN = {"flatbuffers/": "src/espalier/format/index.cpp", "espalier_generated.h": "src/espalier/format/index.cpp",
-           "event2/": "native/serve/", "curl/": "native/libcurl/"}
 # What comments of public headers name though it is not there: the user's own function.
 NAMED_BY_OTHERS = {"train"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
-# Relative imports that are there when the program runs: types are not.
-IMPORT = re.compile(r"^(?:import|export)\s+(?!type\b)(?:[^'\"]*?\sfrom\s+)?['\"](\.{1,2}/[^'\"]+)['\"]", re.M)
 
 
 def picture(text):
@@ -66,42 +39,13 @@ def picture(text):
     return found
 
 
-def room_of(path):
-    """Of a file of ours, by its folder; "espalier/" is the core's, and "include" has rooms by name."""
-    if path.startswith("include/"):
-        return ROOM_OF_PUBLIC.get(path.removeprefix("include/"), "")
-    return re.sub(r"^(?:src/espalier/|native/)?", "", path).rpartition("/")[0]
-
-
-def room_of_include(target):
-    if target in ROOM_OF_PUBLIC:
-        return ROOM_OF_PUBLIC[target]
-    match = re.match(r"(?:espalier/)?((?:\w+/)+)\w+\.h$", target)
-    return match[1].rstrip("/") if match else ""
-
-
 def check_includes(rooms):
-    headers = []
-    for folder in ("include", "src", "native", "wasm", "python/core"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            name = path.relative_to(ROOT).as_posix()
-            if path.suffix not in (".h", ".cpp") or re.match(r"wasm/(build|node_modules|test)/", name) or name == "include/espalier.h":
-                continue
-            own = room_of(name) if folder != "python/core" else "python"
-            check(own in rooms, f"{name} lies in the room {own!r}, which the picture of docs/architecture.md has not")
-            if path.suffix == ".h" and folder != "python/core":
-                headers.append(path)
-            for bracket, target in INCLUDE.findall(path.read_text()):
-                for start, only in ONLY_IN.items():
-                    check(not target.startswith(start) or name.startswith(only), f"{name} includes {target}")
-                if own.split("/")[0] in CORE:
-                    check(name == MAY_SAY_WHY or not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
-                other = room_of_include(target)
-                if bracket == '"' and other in rooms:
-                    check(other == own or other in rooms.get(own, ()),
-                          f"{name} includes {target}: {own} must not depend on {other}")
-                    check(folder != "include" or target in ROOM_OF_PUBLIC, f"{name} includes {target}, which is not installed")
-    return headers
+    """Returns the headers that must compile alone."""
+    files = cpp_rooms.read_files(ROOT)
+    check(len(files) > 500, "no sources are found")
+    for fault in cpp_rooms.faults(files, rooms):
+        check(False, fault)
+    return [ROOT / name for name in files if name.endswith(".h") and not name.startswith("python/")]
 
 
 def without_comments(text):
@@ -127,41 +71,11 @@ def check_comments():
             check(False, f"{path.relative_to(ROOT)}: a comment names {name}, which no public header has")
 
 
-def check_no_circle(folder, imports):
-    check(imports, f"{folder} holds no modules")
-    try:
-        graphlib.TopologicalSorter(imports).prepare()
-        circle = []
-    except graphlib.CycleError as error:
-        circle = [str(module) for module in error.args[1]]
-    check(not circle, f"{folder} has a circle of imports: {', '.join(circle)}")
-
-
-def typescript_imports(folder):
-    modules = {path.with_suffix(""): path.read_text() for path in folder.rglob("*.ts*")}
-    return {module: [(module.parent / re.sub(r"\.js$", "", target)).resolve() for target in IMPORT.findall(text)]
-            for module, text in modules.items()}
-
-
-def python_imports(folder):
-    """Of modules when they are loaded: those inside functions, and those for type checkers, come later or never."""
-    found = {}
-    for path in folder.rglob("*.py"):
-        module = path.relative_to(folder).with_suffix("").parts
-        package = module[:-1]
-        name = ".".join(package if module[-1] == "__init__" else module)
-        imports = found.setdefault(name, set())
-        for node in ast.parse(path.read_text()).body:
-            if not isinstance(node, ast.ImportFrom) or node.level == 0:
-                continue
-            base = package[:len(package) - (node.level - 1)] + tuple((node.module or "").split(".") if node.module else ())
-            # `from . import a` names modules, `from .a import b` names what is in one.
-            for alias in node.names:
-                whole = (*base, alias.name)
-                is_module = folder.joinpath(*whole).with_suffix(".py").is_file() or folder.joinpath(*whole, "__init__.py").is_file()
-                imports.add(".".join(whole if is_module else base))
-        imports.discard(name)
-    return found
+def check_python(folder):
+    texts = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.py")}
+    check(len(texts) > 20, f"{folder} holds no modules")
+    for fault in python_imports.faults(texts, folder.name):
+        check(False, fault)
 
 
 def check_headers(headers, generated, work, compiler):
@@ -185,9 +99,7 @@ def main():
     rooms = picture((ROOT / "docs/architecture.md").read_text())
     headers = check_includes(rooms)
     check_comments()
-    for folder in ("wasm/src", "web_demo/src"):
-        check_no_circle(folder, typescript_imports(ROOT / folder))
-    check_no_circle("python/src/espalier", python_imports(ROOT / "python/src/espalier"))
+    check_python(ROOT / "python/src/espalier")
     if len(sys.argv) > 1:
         check_headers(headers, pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:])
     return end_of_checks()

@@ -19,6 +19,8 @@ from report import check, end_of_checks
 HOW, INCLUDE, SOURCE, COMPILER = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:]
 UMBRELLA = "espalier/espalier.h"
 MOST = 30
+# What this declared is gone.
+WITHOUT_NEW_NAME = {"espalier/read/opening_machine.h"}
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
 
@@ -65,7 +67,8 @@ def main():
     result = compiled(COMPILER, "".join(f"#include <{name}>\n" for name in sorted(old)), "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only")
     check(result.returncode == 0, f"the old names do not compile:\n{result.stderr[:800]}")
     for name, new in sorted(old.items()):
-        check(f"{name} is {new} now" in result.stderr, f"{name} does not say its new name: {result.stderr[:200]}")
+        said = f"{name} has no new name" if name in WITHOUT_NEW_NAME else f"{name} is {new} now"
+        check(said in result.stderr, f"{name} does not say its new name: {result.stderr[:200]}")
     return end_of_checks()
 
 

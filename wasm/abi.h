@@ -358,7 +358,7 @@ ESPALIER_ABI void espalier_free(void* memory);
 /// The last failure. Valid until the next call of any function.
 ESPALIER_ABI const Failure* espalier_last_error();
 
-// Names (core-full.wasm, for tests) ---------------------------------------------------------------
+// Names (core-all.wasm, for tests) ---------------------------------------------------------------
 
 /// snake_case name of an ErrorCode; static.
 /// The row of format number `i`; 0 if there is none.
@@ -413,7 +413,7 @@ ESPALIER_ABI void espalier_tree_info(Tree* tree, Info* out);
 ESPALIER_ABI std::uint32_t espalier_note(Tree* tree, std::uint32_t i, Failure* out);
 /// 1 if dotted names were split, 0 if the tree is the one that the file stores.
 ESPALIER_ABI std::uint32_t espalier_is_nested(Tree* tree);
-/// 1 if the state has text keys with dots, which core-full.wasm could split.
+/// 1 if the state has text keys with dots, which core-all.wasm could split.
 ESPALIER_ABI std::uint32_t espalier_has_dotted_keys(Tree* tree);
 /// Key, label and value point into the checkpoint and live as long as it.
 ESPALIER_ABI Status espalier_node(Tree* tree, std::uint32_t node, Node* out);
@@ -596,7 +596,7 @@ ESPALIER_ABI void espalier_checksums_finish(Checksums* checksums, Verification* 
                                             Report* out);
 ESPALIER_ABI void espalier_checksums_free(Checksums* checksums);
 
-// Decoding (decoder.wasm) ------------------------------------------------------------------------
+// Decoding (engine.wasm) -------------------------------------------------------------------------
 
 /// Begins to decode the chunks of one read: `copy` and `chunks` are the plan's. Never null.
 ESPALIER_ABI Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words,
@@ -615,7 +615,7 @@ ESPALIER_ABI void espalier_decoding_free(Decoding* decoding);
 ESPALIER_ABI Status espalier_check_region(const RegionTask* task, const std::byte* bytes,
                                           std::uint32_t length, DamagedSpots* out);
 
-// Statistics (decoder.wasm) ----------------------------------------------------------------------
+// Statistics (engine.wasm) -----------------------------------------------------------------------
 
 /// Statistics of elements of `dtype`, fed in pieces.
 ESPALIER_ABI Counting* espalier_statistics(std::uint32_t dtype);
@@ -629,8 +629,7 @@ ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out
 ESPALIER_ABI void espalier_statistics_histogram(Counting* counting, HistogramView* out);
 ESPALIER_ABI void espalier_statistics_free(Counting* counting);
 
-// Surveys and health (health.wasm)
-// ---------------------------------------------------------------------
+// Surveys and health (engine.wasm) ---------------------------------------------------------------
 
 /// A survey of a tensor, fed like statistics. Never null.
 ESPALIER_ABI Survey* espalier_survey(std::uint32_t dtype, const std::uint64_t* shape,
@@ -656,7 +655,7 @@ ESPALIER_ABI std::uint32_t espalier_health_findings(Health* health);
 ESPALIER_ABI void espalier_health_finding(Health* health, std::uint32_t i, HealthFinding* out);
 ESPALIER_ABI void espalier_health_free(Health* health);
 
-// Writing (writer.wasm) --------------------------------------------------------------------------
+// Writing (core-all.wasm) ------------------------------------------------------------------------
 
 /// Makes the bytes of tensor `id` from byte `offset` on. JavaScript implements it. Returns 0, or a
 /// status that ends the write.

@@ -42,10 +42,7 @@ class Losses {
  public:
   static constexpr std::size_t kKept = 8;
 
-  void add(std::string_view path, std::string what) {
-    if (first_.size() < kKept) first_.push_back({std::string(path), std::move(what)});
-    ++count_;
-  }
+  void add(std::string_view path, std::string what);
   std::uint64_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   const std::vector<Loss>& first() const { return first_; }

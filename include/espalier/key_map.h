@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -141,6 +142,9 @@ struct LiftOptions {
   std::vector<std::string> lora = {};
   /// What is known of the adapter. MapPlanOptions::sizes and numbers of these words count before.
   AdapterSettings adapter = {};
+  /// Words that a number may be given for, though this map has not got them: those of other maps
+  /// that the same options are for. Any other such word is kMapInvalid.
+  std::set<std::string, std::less<>> other_words = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;
@@ -169,6 +173,10 @@ std::function<std::optional<double>(const std::string& word)> either(
 /// kInvalidArgument for a number that is not finite.
 [[nodiscard]] Result<void> set_numbers(const std::map<std::string, double>& numbers,
                                        MapPlanOptions& plan);
+
+/// The words that a number may be given for: those of the map's rules and sizes, and those of the
+/// configuration that it asks for.
+std::set<std::string> given_words(const KeyMap& map);
 
 /// Errors are those of JSON that is not well formed.
 [[nodiscard]] Result<AdapterSettings> adapter_settings(const std::string& json);

@@ -1,5 +1,5 @@
 """Holds the architecture: which room may include which, that every header compiles alone, and that no modules of Python or
-TypeScript import each other in a circle.
+TypeScript import each other in a circle. Also that links of the pages lead somewhere.
 
 The rooms and what each stands on are those of the picture in docs/architecture.md. Without arguments, nothing is compiled.
 Usage: test_layout.py [SOURCE GENERATED WORK COMPILER...], where WORK is a folder for what is compiled and COMPILER a command
@@ -149,6 +149,30 @@ def check_umbrella():
     check(others == every - really, f"espalier.h lists other headers than it leaves out: {sorted(others ^ (every - really))}")
 
 
+def anchors(page):
+    """What a link to a heading of the page may say, as GitHub makes it."""
+    found = set()
+    for heading in re.findall(r"^#+ +(.*?) *$", page, re.M):
+        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(" ", "-")
+        found.add(next(each for each in itertools.chain([slug], (f"{slug}-{i}" for i in itertools.count(1))) if each not in found))
+    return found
+
+
+def check_links():
+    """That links of Markdown pages to files and headings of the repository lead there."""
+    def page(path):
+        return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
+
+    pages = {path for pattern in ("*.md", "*/*.md", "docs/*/*.md", "tests/*/*.md") for path in ROOT.glob(pattern)}
+    check(len(pages) > 30, "there are no pages")
+    for path in sorted(pages):
+        for link in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", page(path)):
+            file, _, anchor = link.partition("#")
+            target = path.parent / file if file else path
+            check(target.exists() and (not anchor or target.suffix != ".md" or anchor in anchors(page(target))),
+                  f"{path.relative_to(ROOT)}: nothing is at {link}")
+
+
 def check_no_circle(folder, imports):
     check(imports, f"{folder} holds no modules")
     try:
@@ -210,6 +234,7 @@ def main():
     headers = check_includes(rooms)
     check_comments()
     check_umbrella()
+    check_links()
     for folder in ("wasm/src", "web_demo/src"):
         check_no_circle(folder, typescript_imports(ROOT / folder))
     check_no_circle("python/src/espalier", python_imports(ROOT / "python/src/espalier"))

@@ -14,6 +14,7 @@
 #define ESPALIER_CHECKPOINT_FILE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>

@@ -1,8 +1,13 @@
 // Connects a format-aware mutation to libFuzzer: ESPALIER_FUZZ_MUTATE, which the build names for
-// each target.
+// each target. Declared here, so that a mutator of a format needs no line in a header.
 #include <algorithm>
 
 #include "mutators/mutator.h"
+
+namespace espalier::fuzz {
+Bytes ESPALIER_FUZZ_MUTATE(const Bytes& file, std::size_t most, testing::Random& random,
+                           const MutateBytes& mutate);
+}  // namespace espalier::fuzz
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 

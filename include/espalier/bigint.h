@@ -26,7 +26,7 @@ namespace espalier {
 class BigInt {
  public:
   /// Zero.
-  BigInt() : bytes_(1) {}
+  BigInt();
 
   static BigInt from_int64(std::int64_t value);
   static BigInt from_uint64(std::uint64_t value);

@@ -45,8 +45,8 @@ inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// `length` bytes at `offset` of file number `file`. File 0 is the opened one; the catalog's
-/// FileSet lists the others.
+/// `length` bytes at `offset` of file number `file`. File 0 is the opened one, and the others are
+/// the further files of the checkpoint.
 struct Extent {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/bigint.h"
@@ -258,7 +259,8 @@ class Checkpoint {
   NodeRef state() const& { return {catalog_.get(), kStateRoot}; }
   /// The root of the file's metadata: a dict without tensors.
   NodeRef metadata() const& { return {catalog_.get(), kMetadataRoot}; }
-  /// Distinct tensors and placeholders, in the order of their bytes in the file.
+  /// Distinct tensors and placeholders: of an Espalier file in the order of their bytes in the
+  /// file, of another format in that of its opener.
   std::uint32_t tensor_count() const;
   /// Tensor number `i`, which must be less than tensor_count().
   TensorRef tensor(std::uint32_t i) const& { return {catalog_.get(), i}; }

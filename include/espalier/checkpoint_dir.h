@@ -5,7 +5,12 @@
 //   if (!dir) return report(dir.error());
 //   auto latest = dir->latest();  // after a crash: where to go on
 //   if (!latest) return report(latest.error());
-//   if (*latest) state = (*latest)->file.load((*latest)->file.state());
+//   if (*latest) {
+//     const CheckpointFile& file = (*latest)->file;
+//     auto loaded = file.load(file.state());
+//     if (!loaded) return report(loaded.error());
+//     state = std::move(*loaded);
+//   }
 //
 //   auto saved = dir->save(step, state);
 #ifndef ESPALIER_CHECKPOINT_DIR_H_
@@ -133,7 +138,7 @@ class CheckpointDir {
 
   /// The steps that have a file, ascending. Files are not opened: some may be damaged.
   ///
-  ///   const auto steps = dir.steps();  // `for (auto step : *dir.steps())` would dangle
+  ///   const auto steps = dir.steps();
   ///   if (!steps) return report(steps.error());
   ///   for (const std::uint64_t step : *steps) ...
   [[nodiscard]] Result<std::vector<std::uint64_t>> steps() const;

@@ -14,6 +14,7 @@
 #define ESPALIER_CHECKPOINT_FILE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -96,8 +97,7 @@ class TensorView {
   TensorView() = default;
   /// `keeper` keeps the bytes alive: the mapped file, or a buffer.
   TensorView(DType type, std::vector<std::uint64_t> axes, ByteSpan bytes,
-             std::shared_ptr<const void> keeper)
-      : dtype(type), shape(std::move(axes)), bytes_(bytes, std::move(keeper)) {}
+             std::shared_ptr<const void> keeper);
 
   DType dtype = DType::kF32;
   std::vector<std::uint64_t> shape;
@@ -267,9 +267,7 @@ class CheckpointFile {
   [[nodiscard]] Result<TensorView> slice(std::string_view path, std::span<const Slice> slices,
                                          const ReadOptions& options = {}) const;
   [[nodiscard]] Result<TensorView> slice(std::string_view path, std::initializer_list<Slice> slices,
-                                         const ReadOptions& options = {}) const {
-    return slice(path, std::span(slices.begin(), slices.size()), options);
-  }
+                                         const ReadOptions& options = {}) const;
 
   /// The same into `out`, which must have as many bytes as the slice. After an error its contents
   /// are unspecified. Like slice() and load_into(), it reads a mapped file without touching the
@@ -289,9 +287,7 @@ class CheckpointFile {
   [[nodiscard]] Result<void> load_into(std::span<const TensorTarget> targets,
                                        const ReadOptions& options = {}) const;
   [[nodiscard]] Result<void> load_into(std::initializer_list<TensorTarget> targets,
-                                       const ReadOptions& options = {}) const {
-    return load_into(std::span(targets.begin(), targets.size()), options);
-  }
+                                       const ReadOptions& options = {}) const;
 
   /// State for reading chunks: memory for stored bytes, and a decoder. One per thread; movable.
   class ChunkBuffer {

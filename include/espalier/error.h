@@ -190,7 +190,10 @@ concept Lender = requires {
 /// Either a `T` or an `Error`. Test it like a pointer; `*r` and `r.error()` are the two sides.
 ///
 ///   auto file = CheckpointFile::open(path);
-///   if (!file) return report(file.error());    // errors as values, or:
+///   if (!file) return report(file.error());
+///
+/// or, with exceptions:
+///
 ///   CheckpointFile file = CheckpointFile::open(path).value();  // throws FailedResult
 ///
 /// `*r` and `r->` of a result that failed are undefined; debug and hardened builds (NDEBUG is not

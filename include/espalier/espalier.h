@@ -8,6 +8,7 @@
 //   espalier/checkpoint_dir.h     a folder of checkpoints with rotation
 //   espalier/save_foreign.h       as a safetensors file, one tensor for NumPy; unrepresentable.h:
 //                                 what such files cannot hold
+//   espalier/file_path.h          names of files
 //   espalier/source.h, sink.h     read from and write to something else than files
 //   espalier/value.h              build and edit a state
 //   espalier/key_path.h           key paths; pattern.h: patterns
@@ -41,6 +42,7 @@
 #include "espalier/checkpoint_file.h"
 #include "espalier/error.h"
 #include "espalier/key_path.h"
+#include "espalier/notes.h"
 #include "espalier/pattern.h"
 #include "espalier/save.h"
 #include "espalier/save_async.h"

@@ -1,7 +1,7 @@
 // The path of a file: what functions that open and save files take, without <filesystem>.
 //
-//   CheckpointFile::open("run.espalier");
-//   CheckpointFile::open(std::filesystem::path("runs") / "1.espalier");
+//   auto file = CheckpointFile::open("run.espalier");
+//   auto other = CheckpointFile::open(std::filesystem::path("runs") / "1.espalier");
 //   const std::filesystem::path step = dir.path(100);
 #ifndef ESPALIER_FILE_PATH_H_
 #define ESPALIER_FILE_PATH_H_

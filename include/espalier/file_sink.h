@@ -3,6 +3,7 @@
 #ifndef ESPALIER_FILE_SINK_H_
 #define ESPALIER_FILE_SINK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -46,7 +47,8 @@ class FileSink : public Sink {
   /// rename without replacing nor link: this is found here, before anything is written.
   [[nodiscard]] static Result<FileSink> create(const FilePath& target, SinkOptions options = {});
 
-  /// The file that this one replaces or becomes.
+  /// The file that this one replaces or becomes. For the library itself: no public header defines
+  /// the type.
   const SaveTarget& target() const;
 
   /// Whether a sink gives such a name to its temporary file: `.espalier-`, 12 digits or small

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,7 +43,8 @@ class KeyMap {
   const std::string& name() const;
   /// What it says of itself; may be empty.
   const std::string& description() const;
-  /// The rules and all else that it says, for planners.
+  /// The rules and all else that it says, for the library's own planner: no public header defines
+  /// the type.
   const KeyMapParts& parts() const { return *parts_; }
 
   /// The map in one spelling: JSON with sorted members, and rules in one spelling.
@@ -84,12 +86,14 @@ struct MapPlanOptions {
   std::function<std::optional<double>(const std::string& word)> config = {};
   /// What becomes of leaves that no rule takes, in place of what the map says.
   std::optional<MapRest> rest = std::nullopt;
-  /// That the leaves are state along parameters, of this kind: rules may be unused, dtypes stay,
-  /// and arithmetic does what it does to such state. LiftOptions::along says where state lies.
+  // The library sets these three; no public header names the values of their types.
+  /// The kind of state along parameters that the leaves are: rules may be unused, dtypes stay, and
+  /// arithmetic does what it does to such state. LiftOptions::along says where state lies.
   std::optional<MapSlot> slot = std::nullopt;
   bool scales_moments = false;
-  /// Of kAdapted, tensors that a rule lacks are zeros, if their sizes follow from others; dtypes
-  /// stay; and pieces are told word by word.
+  /// Which parameters the leaves are. If they are the weights that an adapter changes, tensors that
+  /// a rule lacks are zeros, if their sizes follow from others; dtypes stay; and pieces are told
+  /// word by word. LiftOptions::lora says where an adapter lies.
   MapParameters parameters = {};
 };
 
@@ -123,24 +127,27 @@ struct LiftOptions {
   /// Names before which the map's own begin, on both sides: "model" for "model.layers.0.weight".
   /// All that stands elsewhere is kept, unless it is state along a parameter.
   std::string at = {};
-  /// Where state lies, in place of MapAlong's: names with {param} or {param#}, and {slot}, one for
-  /// each side with " <-> " between them, or one for both.
+  /// Where state lies, in place of what the map says under "along": names with {param} or {param#},
+  /// and {slot}, one for each side with " <-> " between them, or one for both.
   std::vector<std::string> along = {};
   /// The parameters of the optimizer in the order of their groups; those that {param#} stands for.
-  /// MappedTrees finds them in the "param_groups" beside the state.
+  /// MappedCheckpoint finds them in the "param_groups" beside the state.
   std::vector<OptimizerParam> params = {};
-  /// For MappedTrees, where "param_groups" has no names: those of the parameters by number. Without
-  /// them the parameters of the checkpoint count in its order, if there are as many.
+  /// Where "param_groups" has no names: those of the parameters by number. Without them the
+  /// parameters of the checkpoint count in its order, if there are as many.
   std::vector<std::string> param_order = {};
   /// Names in the order in which parameters that are made get numbers; the others follow in that of
-  /// the plan. MappedTrees takes it from the template.
+  /// the plan. MappedCheckpoint takes it from MappedOptions::like.
   std::vector<std::string> made_order = {};
-  /// Where the factors of an adapter lie, in place of MapLora: names with {module} and {A|B}, or
-  /// the name of a framework, one for each side with " <-> " between them, or one for both. Then
-  /// the leaves are an adapter of what the map reads.
+  /// Where the factors of an adapter lie, in place of what the map says under "lora": names with
+  /// {module} and {A|B}, or the name of a framework, one for each side with " <-> " between them,
+  /// or one for both. Then the leaves are an adapter of what the map reads.
   std::vector<std::string> lora = {};
   /// What is known of the adapter. MapPlanOptions::sizes and numbers of these words count before.
   AdapterSettings adapter = {};
+  /// Words that a number may be given for, though this map has not got them: those of other maps
+  /// that the same options are for. Any other such word is kMapInvalid.
+  std::set<std::string, std::less<>> other_words = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;
@@ -169,6 +176,10 @@ std::function<std::optional<double>(const std::string& word)> either(
 /// kInvalidArgument for a number that is not finite.
 [[nodiscard]] Result<void> set_numbers(const std::map<std::string, double>& numbers,
                                        MapPlanOptions& plan);
+
+/// The words that a number may be given for: those of the map's rules and sizes, and those of the
+/// configuration that it asks for.
+std::set<std::string> given_words(const KeyMap& map);
 
 /// Errors are those of JSON that is not well formed.
 [[nodiscard]] Result<AdapterSettings> adapter_settings(const std::string& json);

@@ -36,7 +36,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "espalier/error.h"
@@ -85,26 +84,19 @@ class Key {
   Key() = default;
   /// An integer beyond 64 signed bits becomes the string of its digits, as in a key path.
   template <KeyInteger T>
-  Key(T integer) : value_(static_cast<std::int64_t>(integer)) {
-    if (!std::in_range<std::int64_t>(integer)) value_ = std::to_string(integer);
+  Key(T integer)
+      : is_int_(std::in_range<std::int64_t>(integer)),
+        integer_(static_cast<std::int64_t>(integer)) {
+    if (!is_int_) text_ = std::to_string(integer);
   }
-  Key(std::string text) : value_(std::move(text)) {}
-  Key(std::string_view text) : value_(std::string(text)) {}
+  Key(std::string text) : text_(std::move(text)) {}
+  Key(std::string_view text) : text_(text) {}
   /// `text` is a C string and must not be null.
-  Key(const char* text) : value_(std::string(text)) {}
-  explicit Key(KeyView view) {
-    if (view.is_int) {
-      value_ = view.integer;
-    } else {
-      value_ = std::string(view.text);
-    }
-  }
+  Key(const char* text) : text_(text) {}
+  explicit Key(KeyView view) : is_int_(view.is_int), integer_(view.integer), text_(view.text) {}
 
   /// Valid while this key lives and is not written to.
-  KeyView view() const {
-    const auto* integer = std::get_if<std::int64_t>(&value_);
-    return integer ? KeyView::of(*integer) : KeyView::of(*std::get_if<std::string>(&value_));
-  }
+  KeyView view() const { return is_int_ ? KeyView::of(integer_) : KeyView::of(text_); }
 
   friend bool operator==(const Key& a, const Key& b) { return a.view() == b.view(); }
   friend std::strong_ordering operator<=>(const Key& a, const Key& b) {
@@ -112,7 +104,10 @@ class Key {
   }
 
  private:
-  std::variant<std::string, std::int64_t> value_;
+  // No variant: it would take a tenth of what this header costs to compile.
+  bool is_int_ = false;
+  std::int64_t integer_ = 0;
+  std::string text_;
 };
 
 /// The integer key that a segment of digits reads as; nothing if the text is no printed integer.
@@ -157,8 +152,8 @@ class KeyPath {
   /// The root.
   KeyPath() = default;
   /// From keys, not from text: `KeyPath{"a/b"}` is one key that contains a slash.
-  KeyPath(std::initializer_list<Key> keys) : keys_(keys) {}
-  explicit KeyPath(std::vector<Key> keys) : keys_(std::move(keys)) {}
+  KeyPath(std::initializer_list<Key> keys);
+  explicit KeyPath(std::vector<Key> keys);
 
   /// Reads the syntax at the top of this file; one '/' at the beginning and one at the end are
   /// taken off. `kInvalidKeyPath` for other text that printing never emits (an empty segment, a
@@ -179,9 +174,9 @@ class KeyPath {
   /// The node's own key. The path must not be the root.
   const Key& back() const { return keys_.back(); }
 
-  void push_back(Key key) { keys_.push_back(std::move(key)); }
+  void push_back(Key key);
   /// The path must not be the root.
-  void pop_back() { keys_.pop_back(); }
+  void pop_back();
 
   /// The first `count` keys, or all if there are fewer.
   KeyPath first(std::size_t count) const;
@@ -192,7 +187,7 @@ class KeyPath {
   /// Whether this is `ancestor` or lies below it.
   bool starts_with(const KeyPath& ancestor) const;
 
-  friend bool operator==(const KeyPath& a, const KeyPath& b) { return a.keys_ == b.keys_; }
+  friend bool operator==(const KeyPath& a, const KeyPath& b);
   /// Key by key, a container before what it holds: the order of a walk over sorted dicts.
   friend std::strong_ordering operator<=>(const KeyPath& a, const KeyPath& b);
 

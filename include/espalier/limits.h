@@ -1,7 +1,8 @@
 // What work may take: limits for untrusted files, threads, and memory; and how far it is.
 //
 //   Threads threads(4, my_run);       // a function that has my pool work: see Threads::Run
-//   CheckpointFile::open(path, {.threads = threads, .memory = memory_of(&pmr_resource)});
+//   auto file = CheckpointFile::open(
+//       path, {.threads = threads, .memory = memory_of(&pmr_resource)});
 #ifndef ESPALIER_LIMITS_H_
 #define ESPALIER_LIMITS_H_
 

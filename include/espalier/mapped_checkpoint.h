@@ -6,7 +6,10 @@
 //   if (!mapped) return report(mapped.error());      // names the rule, the tensors and the mend
 //   if (auto ok = mapped->check(); !ok) return report(ok.error());
 //   auto outputs = mapped->outputs();
-//   save(outputs->front().state, path, {.metadata = mapped->metadata()});
+//   if (!outputs) return report(outputs.error());
+//   auto metadata = mapped->metadata();
+//   if (!metadata) return report(metadata.error());
+//   auto saved = save(path, outputs->front().state, {.metadata = *metadata});
 #ifndef ESPALIER_MAPPED_CHECKPOINT_H_
 #define ESPALIER_MAPPED_CHECKPOINT_H_
 
@@ -72,13 +75,15 @@ class MappedCheckpoint {
                                                      std::vector<MapInput> inputs,
                                                      const MappedOptions& options = {});
 
+  /// For the library's own programs: no public header defines these two types.
   const MapPlan& plan() const;
   const MapTargets& targets() const;
   const std::vector<MapInput>& inputs() const;
   /// The place of a leaf of the plan; nothing for one that is no tensor.
   const std::optional<MapOrigin>& origin(std::uint32_t leaf) const;
 
-  /// See MapTargets::check().
+  /// Checks what only the tensors can tell: those that must be equal, and `zeros` that must be
+  /// zero. Reads them. kMapData, with both names and the first element; kCancelled.
   [[nodiscard]] Result<void> check(const std::atomic<bool>* cancel = nullptr) const;
 
   using Output = MapOutput;

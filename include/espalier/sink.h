@@ -5,7 +5,7 @@
 //     Result<void> write(std::uint64_t offset, ByteSpan bytes) override;
 //     Result<void> commit() override;
 //   };
-//   Upload upload(...);
+//   Upload upload{...};
 //   auto saved = save(upload, state);
 #ifndef ESPALIER_SINK_H_
 #define ESPALIER_SINK_H_

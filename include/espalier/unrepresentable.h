@@ -22,7 +22,7 @@ namespace espalier {
 enum class Unrepresentable : std::uint8_t {
   /// Fail with kUnrepresentable; the message names the first values.
   kError,
-  /// Leave them out and list them in the plan. Tied tensors are written once for each node.
+  /// Leave them out and return them as Losses. Tied tensors are written once for each node.
   kDrop,
   /// Carry the whole tree in the file's metadata, so that restore_carried() restores it exactly.
   /// Tensors of other dtypes are stored as plain bytes (U8), tied tensors once.
@@ -42,10 +42,7 @@ class Losses {
  public:
   static constexpr std::size_t kKept = 8;
 
-  void add(std::string_view path, std::string what) {
-    if (first_.size() < kKept) first_.push_back({std::string(path), std::move(what)});
-    ++count_;
-  }
+  void add(std::string_view path, std::string what);
   std::uint64_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   const std::vector<Loss>& first() const { return first_; }

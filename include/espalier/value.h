@@ -183,7 +183,7 @@ class Value {
   Value(std::string text) : Value(string(std::move(text))) {}
   Value(std::string_view text) : Value(string(std::string(text))) {}
   Value(const char* text) : Value(string(text)) {}
-  Value(std::nullptr_t) noexcept {}
+  Value(std::nullptr_t) noexcept : Value() {}
 
   static Value null() { return Value(); }
   static Value boolean(bool value);
@@ -195,12 +195,17 @@ class Value {
   /// `text` must be UTF-8; saving checks it.
   static Value string(std::string text);
   static Value bytes(std::vector<std::byte> data);
-  static Value dict(std::vector<Item> items = {});
-  static Value list(std::vector<Value> elements = {});
-  static Value tuple(std::vector<Value> elements = {});
-  static Value set(std::vector<Value> elements = {});
+  static Value dict();
+  static Value dict(std::vector<Item> items);
+  static Value list();
+  static Value list(std::vector<Value> elements);
+  static Value tuple();
+  static Value tuple(std::vector<Value> elements);
+  static Value set();
+  static Value set(std::vector<Value> elements);
   /// Named fields, in order; keys must be strings. The type's name goes into the label.
-  static Value record(std::vector<Item> fields = {});
+  static Value record();
+  static Value record(std::vector<Item> fields);
   /// An empty dict, list, tuple, set or record; null for other kinds.
   static Value container(Kind kind);
   /// A tensor, or a placeholder if it has no data.

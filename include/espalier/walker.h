@@ -4,8 +4,8 @@
 //     if (const auto tensor = node.tensor()) use(path, tensor->shape());
 //   }
 //
-// A Walker does the same with patterns, can leave out what is below a node, and is faster without
-// paths.
+// A Walker can leave out what is below a node, and is faster without paths. CheckpointFile::find()
+// gives the nodes that a pattern matches.
 #ifndef ESPALIER_WALKER_H_
 #define ESPALIER_WALKER_H_
 
@@ -24,14 +24,13 @@ namespace espalier {
 class PatternStepper;
 enum class PatternVerdict : std::uint8_t;
 
-/// Visits a node and all below it, parents before children, children in order. With patterns, it
-/// visits the nodes that they select.
+/// Visits a node and all below it, parents before children, children in order.
 class Walker {
  public:
   /// From `root` on; paths start there.
   explicit Walker(NodeRef root) : node_(root) {}
-  /// Only what `patterns` select. The stepper must outlive the walker, and one walk uses it at a
-  /// time.
+  /// For the library's own programs, as no public header defines the stepper: only what `patterns`
+  /// select. The stepper must outlive the walker, and one walk uses it at a time.
   Walker(NodeRef root, PatternStepper& patterns) : node_(root), patterns_(&patterns) {}
 
   /// Goes to the next node; false when there is none. Must be called before the first node.

@@ -107,7 +107,7 @@ case $changed in *web_demo/*) (cd web_demo && npm run --silent check && npm run 
 # a sanitizer, that of "page" comes after the page, and those of "processes" start the command line so often that a sanitizer makes them slow.
 STEPS = [
     Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY, sets=LAND),
-    Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror", sets=LAND + QUICK),
+    Step("lint", "format", "git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror", sets=LAND + QUICK),
     # A new schema must still read the files of every released one.
     Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done", sets=LAND + QUICK),
     Step("wasm", "build", "scripts/wasm", locks=("wasm",), sets=LAND),

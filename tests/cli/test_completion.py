@@ -168,6 +168,13 @@ class Script(Cli):
         self.assertEqual(self.text("complete-path", self.new("none"), ""), "")
 
 
+class Page(unittest.TestCase):
+    def test_every_command_has_a_section(self):
+        """A row is a link, which the test `layout` follows."""
+        linked = re.findall(r"(?m)^\| \[`([\w-]+)`\]\(#\1\) \|", PAGE.read_text(encoding="utf-8"))
+        self.assertEqual(set(COMMANDS) - set(linked), {"help"})
+
+
 class ManualPages(Cli):
     @needs("groff")
     def test_pages(self):

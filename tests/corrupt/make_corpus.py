@@ -4,9 +4,10 @@
     make_corpus.py write     writes everything: files/, its archive, and the tables
     make_corpus.py compare   makes everything anew and compares: the last line is "N passed, N failed"
 
-See README.md.
+The cases are those of all modules NAME_cases.py here. See README.md.
 """
 
+import importlib
 import json
 import pathlib
 import sys
@@ -15,29 +16,25 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "scripts/ci")]
 
 import corpora
-import espalier_cases
-import file_table_cases
-import folder_cases
-import gguf_cases
-import msgpack_cases
-import patch_cases
-import pickle_cases
-import safetensors_cases
-import zip_cases
 from corpus_case import reference
 
 LARGEST = 4096
-# The suffix of most of its files, and a module of cases.
-MODULES = [
-    ("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases), ("pkl", pickle_cases),
-    ("", file_table_cases), ("espalier", patch_cases), ("gguf", gguf_cases), ("msgpack", msgpack_cases), ("", folder_cases),
-]  # fmt: skip
+# The tables begin with the cases of these, in this order. Those of other modules follow by their names.
+FIRST = ["espalier", "safetensors", "zip", "pickle", "file_table", "patch", "gguf", "msgpack", "folder"]
+
+
+def modules():
+    """Each module of cases, and the suffix of most of its files: its SUFFIX, or its name."""
+    names = sorted(path.stem.removesuffix("_cases") for path in HERE.glob("*_cases.py"))
+    for name in sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
+        module = importlib.import_module(f"{name}_cases")
+        yield getattr(module, "SUFFIX", name), module
 
 
 def make():
     """The contents of every file of the corpus, by its path."""
     made, expected, rows, same = {}, [], [], {}
-    for usual_suffix, cases in MODULES:
+    for usual_suffix, cases in modules():
         for case in cases.cases():
             suffix = case.suffix or usual_suffix
             file = f"{case.name}/{case.opens}" if case.opens else f"{case.name}.{suffix}"

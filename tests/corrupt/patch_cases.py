@@ -6,6 +6,7 @@ from corpus_case import INDEX, Case, broken, reference
 from espalier_build import Array, ChunkRecord, build, from_tree, h128, patch, put_patch, refer
 from odd_patches import BASE, DATA, odd_bases, odd_patches, sparse
 
+SUFFIX = "espalier"
 OPENED = "next.espalier"
 BASE_NAME = "base.espalier"
 BASE_FILE = broken({"x": Array("u8", (len(BASE),), BASE)})

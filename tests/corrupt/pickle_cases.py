@@ -11,6 +11,7 @@ from foreign_files import (
     pickled, raw_deflate, sizes, storage, tensor, text, torch_archive, tuple_of,
 )  # fmt: skip
 
+SUFFIX = "pkl"
 SYSTEM_CALL = call("posix", "system", text("id") + b"\x85")
 DAMAGED = "the pickle is damaged: "
 UNKNOWN = "would call posix.system"

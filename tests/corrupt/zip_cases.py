@@ -7,6 +7,7 @@ from foreign_files import (
     DESCRIPTOR, Entry, archive, check_npy, check_zip, directory_at, npy, npy_header, npy_text, raw_deflate,
 )  # fmt: skip
 
+SUFFIX = "npz"
 REALS = {"descr": "'<f4'", "shape": "(2,)"}
 
 

@@ -1,7 +1,7 @@
 // Shared by all commands: adding them, opening files, failures and exit codes.
 //
-// Each command is one file with one function that adds it to the command line. Parsing picks one
-// Action, and main() runs it.
+// Each command has one function that adds it to the command line. Parsing picks one Action, and
+// main() runs it.
 #ifndef ESPALIER_CLI_OPENING_COMMAND_H_
 #define ESPALIER_CLI_OPENING_COMMAND_H_
 
@@ -119,7 +119,8 @@ inline constexpr const char* kReadingGroup = "Reading";
 [[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
                                                const CommonOptions& options);
 
-/// All commands, in the order of the help. Each is a file in commands/ with such a function.
+/// All commands, in the order of the help. commands/NAME.cpp has add_NAME() of each, or a file of
+/// commands that share their code: convert.cpp also of delta and flatten, fold.cpp also of rebase.
 // clang-format off
 #define ESPALIER_COMMANDS(X) \
   X(ls) \

@@ -191,15 +191,22 @@ tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& optio
   std::vector<std::string> names = options.names;
   if (mapped_options.lift.plan.reverse) std::reverse(names.begin(), names.end());
   LiftOptions lift = mapped_options.lift;
-  std::vector<MapStage> stages;
+  std::vector<KeyMap> maps;
   for (const std::string& name : names) {
     auto map = find_map(name);
     if (!map) return tl::unexpected(map.error());
+    for (const std::string& word : given_words(*map)) lift.other_words.insert(word);
+    maps.push_back(std::move(*map));
+  }
+  std::vector<MapStage> stages;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const std::string& name = names[i];
+    const KeyMap& map = maps[i];
     MappedOptions own = mapped_options;
     own.lift = lift;
     // What comes before the last map is another tree.
     if (&name != &names.back()) own.like.reset();
-    auto mapped = MappedCheckpoint::make(*map, std::move(inputs), own);
+    auto mapped = MappedCheckpoint::make(map, std::move(inputs), own);
     if (!mapped) {
       std::string file = std::exchange(mapped.error().file, {});
       if (names.size() > 1) {
@@ -214,7 +221,7 @@ tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& optio
       inputs.push_back({std::move(*opened), {}, {}});
       follow(*mapped, lift);
     }
-    stages.push_back({std::move(*map), std::move(*mapped)});
+    stages.push_back({map, std::move(*mapped)});
   }
   return stages;
 }

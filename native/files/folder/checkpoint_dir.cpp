@@ -26,6 +26,7 @@
 #include "espalier/source.h"
 #include "files/delta/open_base.h"
 #include "files/folder/needed_files.h"
+#include "files/os/about_file.h"
 #include "files/os/file_ops.h"
 #include "files/os/folder_files.h"
 #include "files/os/folder_lock.h"
@@ -218,7 +219,10 @@ Result<std::shared_ptr<const SaverLock>> CheckpointDir::Folder::take_saver_lock(
   const std::lock_guard guard(mutex);
   if (saver_lock == nullptr || !saver_lock->holds(path)) {
     auto taken = SaverLock::take(path);
-    if (!taken) return taken;
+    if (!taken) {
+      name_file(taken.error(), path.native());
+      return taken;
+    }
     saver_lock = std::move(*taken);
   }
   return saver_lock;
@@ -462,28 +466,28 @@ class CheckpointDir::RotatingSink : public Sink {
 };
 
 Result<CheckpointDir> CheckpointDir::open(const FilePath& path,
-                                          const CheckpointDirOptions& options) try {
-  if (auto ok = check_rules(options); !ok) return propagate(ok);
-  const fs::path requested = path;
-  if (auto ok = check_no_nul(requested); !ok) return propagate(ok);
-  if (requested.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the folder's path is empty; the current folder is \".\"");
-  }
-  std::error_code error;
-  // The program may change its current folder.
-  const fs::path folder = fs::absolute(requested, error);
-  if (error) return fail_with_errno(error.value(), "find the folder " + requested.string());
-  if (auto ok = make_folder(folder); !ok) return propagate(ok);
-  auto state = std::make_shared<Folder>();
-  state->path = folder;
-  state->options = options;
-  if (auto dead = remove_dead_temporary_files(folder); !dead) {
-    state->problems.push_back(std::move(dead.error()));
-  }
-  return CheckpointDir(std::move(state));
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                          const CheckpointDirOptions& options) {
+  return about_file(path.text(), [&]() -> Result<CheckpointDir> {
+    if (auto ok = check_rules(options); !ok) return propagate(ok);
+    const fs::path requested = path;
+    if (auto ok = check_no_nul(requested); !ok) return propagate(ok);
+    if (requested.empty()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the folder's path is empty; the current folder is \".\"");
+    }
+    std::error_code error;
+    // The program may change its current folder.
+    const fs::path folder = fs::absolute(requested, error);
+    if (error) return fail_with_errno(error.value(), "find the folder " + requested.string());
+    if (auto ok = make_folder(folder); !ok) return propagate(ok);
+    auto state = std::make_shared<Folder>();
+    state->path = folder;
+    state->options = options;
+    if (auto dead = remove_dead_temporary_files(folder); !dead) {
+      state->problems.push_back(std::move(dead.error()));
+    }
+    return CheckpointDir(std::move(state));
+  });
 }
 
 FilePath CheckpointDir::path(std::uint64_t step) const { return folder_->path / file_name(step); }
@@ -546,28 +550,32 @@ Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
 }
 
 Result<void> CheckpointDir::save(std::uint64_t step, const Value& state,
-                                 const SaveOptions& options) const try {
-  auto marked = with_step(step, options);
-  if (!marked) return propagate(marked);
-  auto sink = begin(step, *marked);
-  if (!sink) return propagate(sink);
-  if (auto ok = wait_for_async_saves((*sink)->target(), ops_or_system(options.ops)); !ok) return ok;
-  return espalier::save(**sink, state, *marked);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                 const SaveOptions& options) const {
+  return about_file(path(step).text(), [&]() -> Result<void> {
+    auto marked = with_step(step, options);
+    if (!marked) return propagate(marked);
+    auto sink = begin(step, *marked);
+    if (!sink) return propagate(sink);
+    if (auto ok = wait_for_async_saves((*sink)->target(), ops_or_system(options.ops)); !ok) {
+      return ok;
+    }
+    return espalier::save(**sink, state, *marked);
+  });
 }
 
 AsyncSave CheckpointDir::save_async(std::uint64_t step, Value state, Snapshot snapshot,
                                     const SaveOptions& options) const try {
+  const std::string file = path(step).text();
   auto marked = with_step(step, options);
-  if (!marked) return failed_async(marked.error());
+  if (!marked) return failed_async(marked.error(), file);
   auto sink = begin(step, *marked);
-  if (!sink) return failed_async(std::move(sink.error()));
+  if (!sink) return failed_async(std::move(sink.error()), file);
   auto place = TargetPlace::take((*sink)->target(), ops_or_system(options.ops));
-  if (!place) return failed_async(std::move(place.error()));
-  return start_async(std::move(*sink), std::move(*place), std::move(state), snapshot, *marked);
+  if (!place) return failed_async(std::move(place.error()), file);
+  return start_async(std::move(*sink), std::move(*place), std::move(state), snapshot, *marked,
+                     file);
 } catch (const std::bad_alloc&) {
-  return failed_async(out_of_memory().value());
+  return failed_async(out_of_memory().value(), {});
 }
 
 Result<void> CheckpointDir::lock() const try {
@@ -582,10 +590,8 @@ void CheckpointDir::unlock() const {
   folder_->saver_lock.reset();
 }
 
-Result<std::vector<std::uint64_t>> CheckpointDir::steps() const try {
-  return steps_in(folder_->path);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<std::vector<std::uint64_t>> CheckpointDir::steps() const {
+  return about_file(folder_->path.native(), [&] { return steps_in(folder_->path); });
 }
 
 Result<std::optional<LatestCheckpoint>> CheckpointDir::latest(const ReadOptions& options) const

@@ -16,6 +16,7 @@
 #include "files/open/file_set_opener.h"
 #include "files/open/machine_opening.h"
 #include "files/open/reading.h"
+#include "files/os/about_file.h"
 #include "files/os/huge_pages.h"
 #include "files/os/out_of_memory.h"
 

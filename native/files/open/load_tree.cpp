@@ -12,6 +12,7 @@
 #include "espalier/walker.h"
 #include "files/open/private_source.h"
 #include "files/open/reading.h"
+#include "files/os/about_file.h"
 #include "files/os/out_of_memory.h"
 
 namespace espalier {

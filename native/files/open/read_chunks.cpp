@@ -7,6 +7,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
 #include "files/open/reading.h"
+#include "files/os/about_file.h"
 #include "files/os/out_of_memory.h"
 
 namespace espalier {

@@ -17,6 +17,7 @@
 #include "espalier/tree/convert_elements.h"
 #include "files/open/read_ahead.h"
 #include "files/open/reading.h"
+#include "files/os/about_file.h"
 #include "files/os/huge_pages.h"
 #include "files/os/out_of_memory.h"
 #include "files/os/parallel.h"
@@ -173,6 +174,10 @@ Result<void> TensorView::check_bits(std::size_t wanted, std::size_t alignment) c
                                          std::to_string(wanted));
 }
 
+TensorView::TensorView(DType type, std::vector<std::uint64_t> axes, ByteSpan bytes,
+                       std::shared_ptr<const void> keeper)
+    : dtype(type), shape(std::move(axes)), bytes_(bytes, std::move(keeper)) {}
+
 Result<void> TensorView::check_address(std::size_t alignment) const {
   if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % alignment == 0) return {};
   return fail(ErrorCode::kInvalidArgument,
@@ -284,6 +289,11 @@ Result<TensorView> CheckpointFile::slice(std::string_view path, std::span<const 
   });
 }
 
+Result<TensorView> CheckpointFile::slice(std::string_view path, std::initializer_list<Slice> slices,
+                                         const ReadOptions& options) const {
+  return slice(path, std::span(slices.begin(), slices.size()), options);
+}
+
 Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
                                        MutableByteSpan out, const ReadOptions& options) const {
   return about_file(shared_->path, [&]() -> Result<void> {
@@ -313,6 +323,11 @@ Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests,
     read.expect(readings);
     return read_all(readings, read);
   });
+}
+
+Result<void> CheckpointFile::load_into(std::initializer_list<TensorTarget> targets,
+                                       const ReadOptions& options) const {
+  return load_into(std::span(targets.begin(), targets.size()), options);
 }
 
 Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets,

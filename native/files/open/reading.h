@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +23,6 @@
 #include "espalier/format/stored_tensor.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/read/plan.h"
-#include "files/os/out_of_memory.h"
 #include "files/os/pool.h"
 
 namespace espalier {
@@ -45,31 +43,6 @@ struct CheckpointFile::Shared {
   std::string path;
   Pool<ChunkBuffer> buffers;
 };
-
-/// Says which file an error is about, unless it does so itself. `path` is empty for a file that was
-/// not opened by a path.
-inline void name_file(Error& error, const std::string& path) noexcept {
-  if (!error.file.empty()) return;
-  try {
-    error.file = path;
-  } catch (const std::bad_alloc&) {
-    // The error is more than its file.
-  }
-}
-
-/// Runs the body of a public function. Its errors name the file, and a lack of memory is one.
-template <class Body>
-auto about_file(const std::string& path, const Body& body) -> decltype(body()) {
-  auto result = [&]() -> decltype(body()) {
-    try {
-      return body();
-    } catch (const std::bad_alloc&) {
-      return out_of_memory();
-    }
-  }();
-  if (!result) name_file(result.error(), path);
-  return result;
-}
 
 /// A tensor or slice to read, and memory for the result.
 struct CheckpointFile::Reading {

@@ -13,6 +13,7 @@
 #include "files/open/made_source.h"
 #include "files/open/read_ahead.h"
 #include "files/open/reading.h"
+#include "files/os/about_file.h"
 #include "files/os/out_of_memory.h"
 #include "files/os/parallel.h"
 

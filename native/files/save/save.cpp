@@ -10,6 +10,7 @@
 #include "espalier/write/writer.h"
 #include "files/delta/find_references.h"
 #include "files/delta/rewrite_references.h"
+#include "files/os/about_file.h"
 #include "files/os/out_of_memory.h"
 #include "files/save/save_format.h"
 #include "files/save/write_file.h"
@@ -88,23 +89,22 @@ Result<void> save_to(Target& target, const Value& state, const SaveOptions& opti
   return out_of_memory();
 }
 
-Result<void> save_at(const std::filesystem::path& path, const Value& state,
-                     const SaveOptions& options, Carry carry) try {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
-  }
-  if (auto ok = check_is_no_base(path, options.bases); !ok) return ok;
-  return save_to(path, state, options, carry);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<void> save_at(const FilePath& path, const Value& state, const SaveOptions& options,
+                     Carry carry) {
+  return about_file(path.text(), [&]() -> Result<void> {
+    const std::filesystem::path target = path;
+    if (options.check_ending) {
+      if (auto ok = check_format_ending(target, SaveFormat::kEspalier); !ok) return ok;
+    }
+    if (auto ok = check_is_no_base(target, options.bases); !ok) return ok;
+    return save_to(target, state, options, carry);
+  });
 }
 
 }  // namespace
 
-Result<void> save(const FilePath& path, const Value& state, const SaveOptions& options) try {
+Result<void> save(const FilePath& path, const Value& state, const SaveOptions& options) {
   return save_at(path, state, options, Carry::kRaw);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
 }
 
 Result<void> save(const FilePath& path, const Contents& contents, const SaveOptions& options) try {
@@ -117,13 +117,13 @@ Result<void> save(const FilePath& path, const Contents& contents, const SaveOpti
 }
 
 Result<void> write_with_references(const std::filesystem::path& path, const Value& state,
-                                   const References& references, const SaveOptions& options) try {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
-  }
-  return save_referring(path, state, references, options, Carry::kStored);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                   const References& references, const SaveOptions& options) {
+  return about_file(path.native(), [&]() -> Result<void> {
+    if (options.check_ending) {
+      if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+    }
+    return save_referring(path, state, references, options, Carry::kStored);
+  });
 }
 
 Result<std::vector<std::byte>> write_with_references(const Value& state,

@@ -17,6 +17,7 @@
 #include "espalier/file_sink.h"
 #include "espalier/save.h"
 #include "files/delta/find_references.h"
+#include "files/os/about_file.h"
 #include "files/os/file_ops.h"
 #include "files/os/out_of_memory.h"
 #include "files/save/async_targets.h"
@@ -26,6 +27,7 @@
 namespace espalier {
 
 struct AsyncSave::Run {
+  std::string file;  // that it saves to, for its errors
   // What the thread works on. It frees all of it before it reports the end.
   std::unique_ptr<Sink> sink;
   std::optional<Value> state;
@@ -61,6 +63,7 @@ struct AsyncSave::Run {
   }
 
   void end(Result<void> saved, std::exception_ptr thrown) noexcept {
+    if (!saved) name_file(saved.error(), file);
     sink.reset();
     state.reset();
     options.reset();
@@ -79,7 +82,10 @@ struct AsyncSave::Run {
 // Makes a Run and its thread.
 class AsyncStarter {
  public:
-  explicit AsyncStarter() : run_(std::make_unique<AsyncSave::Run>()) {}
+  /// `file` is where it saves to, or empty for a sink.
+  explicit AsyncStarter(const std::string& file) : run_(std::make_unique<AsyncSave::Run>()) {
+    run_->file = file;
+  }
 
   AsyncSave fail(Error error) {
     run_->end(tl::unexpected<Error>(std::move(error)), nullptr);
@@ -175,32 +181,37 @@ void AsyncSave::cancel() const {
 }
 
 AsyncSave start_async(std::unique_ptr<Sink> sink, TargetPlace place, Value state, Snapshot snapshot,
-                      const SaveOptions& options) {
-  return AsyncStarter().start(std::move(sink), std::move(place), std::move(state), snapshot,
-                              options);
+                      const SaveOptions& options, const std::string& file) {
+  return AsyncStarter(file).start(std::move(sink), std::move(place), std::move(state), snapshot,
+                                  options);
 }
 
-AsyncSave failed_async(Error error) { return AsyncStarter().fail(std::move(error)); }
+AsyncSave failed_async(Error error, const std::string& file) {
+  return AsyncStarter(file).fail(std::move(error));
+}
 
 AsyncSave save_async(const FilePath& path, Value state, Snapshot snapshot,
                      const SaveOptions& options) try {
-  if (auto ok = check_is_no_base(path, options.bases); !ok) return failed_async(ok.error());
+  const std::string& file = path.text();
+  if (auto ok = check_is_no_base(path, options.bases); !ok) return failed_async(ok.error(), file);
   auto sink = FileSink::create(
       path, {.sync = options.sync, .replace = options.replace, .ops = options.ops});
-  if (!sink) return failed_async(std::move(sink.error()));
+  if (!sink) return failed_async(std::move(sink.error()), file);
   auto place = TargetPlace::take(sink->target(), ops_or_system(options.ops));
-  if (!place) return failed_async(std::move(place.error()));
+  if (!place) return failed_async(std::move(place.error()), file);
   return start_async(std::make_unique<FileSink>(std::move(*sink)), std::move(*place),
-                     std::move(state), snapshot, options);
+                     std::move(state), snapshot, options, file);
 } catch (const std::bad_alloc&) {
-  return failed_async(out_of_memory().value());
+  return failed_async(out_of_memory().value(), path.text());
 }
 
 AsyncSave save_async(std::unique_ptr<Sink> sink, Value state, Snapshot snapshot,
                      const SaveOptions& options) {
-  if (sink != nullptr) return start_async(std::move(sink), {}, std::move(state), snapshot, options);
+  if (sink != nullptr) {
+    return start_async(std::move(sink), {}, std::move(state), snapshot, options, {});
+  }
   return failed_async(
-      {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no sink to save to"});
+      {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no sink to save to"}, {});
 }
 
 }  // namespace espalier

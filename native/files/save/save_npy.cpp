@@ -9,7 +9,7 @@
 #include "espalier/dtype.h"
 #include "espalier/foreign/numpy/npy_header.h"
 #include "espalier/save_foreign.h"
-#include "files/os/out_of_memory.h"
+#include "files/os/about_file.h"
 #include "files/save/save_format.h"
 #include "files/save/write_tensors.h"
 
@@ -56,20 +56,20 @@ Result<void> save_after(ByteSpan front, const std::filesystem::path& path, const
 
 }  // namespace
 
-Result<void> save_npy(const FilePath& path, const Tensor& tensor, const SaveOptions& options) try {
-  if (auto ok = check_options(path, SaveFormat::kNpy, options); !ok) return ok;
-  const auto header = npy_header(tensor.dtype, tensor.shape);
-  if (!header) return propagate(header);
-  return save_after(*header, path, tensor, options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<void> save_npy(const FilePath& path, const Tensor& tensor, const SaveOptions& options) {
+  return about_file(path.text(), [&]() -> Result<void> {
+    if (auto ok = check_options(path, SaveFormat::kNpy, options); !ok) return ok;
+    const auto header = npy_header(tensor.dtype, tensor.shape);
+    if (!header) return propagate(header);
+    return save_after(*header, path, tensor, options);
+  });
 }
 
-Result<void> save_raw(const FilePath& path, const Tensor& tensor, const SaveOptions& options) try {
-  if (auto ok = check_options(path, SaveFormat::kRaw, options); !ok) return ok;
-  return save_after({}, path, tensor, options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Result<void> save_raw(const FilePath& path, const Tensor& tensor, const SaveOptions& options) {
+  return about_file(path.text(), [&]() -> Result<void> {
+    if (auto ok = check_options(path, SaveFormat::kRaw, options); !ok) return ok;
+    return save_after({}, path, tensor, options);
+  });
 }
 
 }  // namespace espalier

@@ -6,6 +6,7 @@
 #include "espalier/codec/compression_level.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/save_foreign.h"
+#include "files/os/about_file.h"
 #include "files/os/out_of_memory.h"
 #include "files/save/save_format.h"
 #include "files/save/write_tensors.h"
@@ -38,13 +39,16 @@ Result<Losses> save_to(Target& target, const Value& state, const SaveOptions& op
 }  // namespace
 
 Result<Losses> save_safetensors(const FilePath& path, const Value& state,
-                                const SaveOptions& options) try {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kSafetensors); !ok) return propagate(ok);
-  }
-  return save_to(path, state, options);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+                                const SaveOptions& options) {
+  return about_file(path.text(), [&]() -> Result<Losses> {
+    const std::filesystem::path target = path;
+    if (options.check_ending) {
+      if (auto ok = check_format_ending(target, SaveFormat::kSafetensors); !ok) {
+        return propagate(ok);
+      }
+    }
+    return save_to(target, state, options);
+  });
 }
 
 Result<Losses> save_safetensors(const FilePath& path, const Contents& contents,

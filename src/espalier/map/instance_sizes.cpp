@@ -1,47 +1,17 @@
 #include "espalier/map/instance_sizes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "espalier/base/counted.h"
-#include "espalier/base/real_text.h"
 #include "espalier/map/key_map_parts.h"
+#include "espalier/map/map_words.h"
 #include "espalier/map/pieces.h"
 
 namespace espalier {
 namespace {
-
-Result<void> check_required(const Planning& planning) {
-  for (const auto& [word, wanted] : planning.map.parts().required) {
-    const auto found = planning.options.config ? planning.options.config(word) : std::nullopt;
-    if (!found || *found == wanted) continue;
-    return fail(ErrorCode::kMapInvalid, "the configuration has another " + in_quotes(word) +
-                                            " than the map is right for: " + print_real(*found) +
-                                            ", and not " + print_real(wanted));
-  }
-  return {};
-}
-
-bool find_number(Planning& planning, const std::string& word,
-                 const std::vector<Scalar>& expressions) {
-  for (const Scalar& expression : expressions) {
-    const auto value = evaluate(expression, [&](const std::string& name) {
-      return name == word ? planning.options.config ? planning.options.config(name) : std::nullopt
-                          : number_of(planning, name);
-    });
-    if (!value) continue;
-    planning.numbers.emplace(word, *value);
-    // An axis has a whole number of steps; other numbers are for arithmetic alone.
-    if (*value >= 0 && *value < 1e15 && std::floor(*value) == *value) {
-      planning.sizes.emplace(word, static_cast<std::uint64_t>(*value));
-    }
-    return true;
-  }
-  return false;
-}
 
 // Finds the sizes of one instance.
 class SizeFinder {
@@ -50,7 +20,8 @@ class SizeFinder {
       : planning_(rule.planning),
         rule_(rule),
         instance_(instance),
-        frame_{instance.values, rule.planning.sizes} {}
+        frame_{instance.values, rule.planning.sizes},
+        origins_(rule.planning.origins) {}
 
   Result<Frame> find() {
     for (std::size_t t = 0; t < rule_.reads.size(); ++t) {
@@ -112,6 +83,10 @@ class SizeFinder {
     }
     const auto [known, is_new] = frame_.sizes.emplace(word, numbers.size());
     if (is_new || known->second == numbers.size()) return {};
+    if (const auto origin = origins_.find(word); origin != origins_.end()) {
+      return rule_.failed(ErrorCode::kMapIncomplete,
+                          wrong_count(word, numbers, known->second, origin->second));
+    }
     return rule_.failed(ErrorCode::kMapIncomplete,
                         '{' + word + "} has " + printed(numbers) + " here, and " +
                             std::to_string(known->second) + " elsewhere: see " +
@@ -196,10 +171,15 @@ class SizeFinder {
       for (std::size_t t = 0; t < rule_.reads.size(); ++t) {
         if (instance_.tensors[t].empty()) continue;
         const MapLeaf& source = source_of(t);
-        if (auto ok = solve(frame_.read_axes[t], source.shape, frame_.sizes); !ok) {
+        const Axes& axes = frame_.read_axes[t];
+        if (auto ok = compute_sizes(planning_, axes, frame_.sizes, origins_); !ok) {
+          return rule_.failed(ok.error());
+        }
+        if (auto ok = solve(axes, source.shape, frame_.sizes); !ok) {
           return rule_.failed(ErrorCode::kMapShape,
                               in_quotes(source.name) + " is " + printed(source.shape) + " for [" +
-                                  to_string(frame_.read_axes[t]) + "]: " + ok.error().message);
+                                  to_string(axes) + "]: " + ok.error().message +
+                                  origins_of(axes, frame_.sizes, origins_));
         }
       }
     }
@@ -243,37 +223,10 @@ class SizeFinder {
   const PlannedRule& rule_;
   const Instance& instance_;
   Frame frame_;
+  Origins origins_;
 };
 
 }  // namespace
-
-Result<void> find_numbers(Planning& planning) {
-  if (auto ok = check_required(planning); !ok) return ok;
-  planning.sizes = planning.options.sizes;
-  for (bool is_new = true; is_new;) {
-    is_new = false;
-    for (const auto& [word, expressions] : planning.map.parts().sizes) {
-      if (planning.numbers.contains(word) || planning.options.sizes.contains(word) ||
-          planning.options.numbers.contains(word)) {
-        continue;
-      }
-      if (find_number(planning, word, expressions)) is_new = true;
-    }
-  }
-  return {};
-}
-
-std::optional<double> number_of(const Planning& planning, const std::string& word) {
-  if (const auto set = planning.options.sizes.find(word); set != planning.options.sizes.end()) {
-    return static_cast<double>(set->second);
-  }
-  if (const auto set = planning.options.numbers.find(word); set != planning.options.numbers.end()) {
-    return set->second;
-  }
-  if (const auto known = planning.numbers.find(word); known != planning.numbers.end())
-    return known->second;
-  return planning.options.config ? planning.options.config(word) : std::nullopt;
-}
 
 Axes Frame::whole(const Axes& axes) const {
   if (!has_rest(axes)) return axes;
@@ -349,6 +302,13 @@ bool is_plain_number(const Rule& rule, std::size_t word) {
     }
   }
   return is_number;
+}
+
+std::string wrong_count(const std::string& word, const std::set<std::uint64_t>& numbers,
+                        std::uint64_t size, const std::string& origin) {
+  return '{' + word + "} has " + printed(numbers) + ", and would have " + std::to_string(size) +
+         ' ' + origin + "; correct that, or give the number that is there: --set " + word + '=' +
+         std::to_string(numbers.size());
 }
 
 std::string printed(const std::set<std::uint64_t>& numbers) {

@@ -1,5 +1,5 @@
-// The sizes of words: those that are known before any tensor is looked at, and those that follow
-// from the numbers in names and from shapes, in one instance of a rule.
+// The sizes of words in one instance of a rule: those that are known before any tensor is looked
+// at, and those that follow from the numbers in names and from shapes.
 #ifndef ESPALIER_MAP_INSTANCE_SIZES_H_
 #define ESPALIER_MAP_INSTANCE_SIZES_H_
 
@@ -15,12 +15,6 @@
 #include "espalier/map/rule_leaves.h"
 
 namespace espalier {
-
-/// Computes the sizes of the map. kMapInvalid if it is not right for the configuration.
-[[nodiscard]] Result<void> find_numbers(Planning& planning);
-
-/// What a word stands for, by the options, the map or the configuration.
-std::optional<double> number_of(const Planning& planning, const std::string& word);
 
 /// What is known of an instance: the sizes of words, and axes with all of "...".
 struct Frame {
@@ -48,6 +42,10 @@ struct Frame {
 /// Whether the values of a word alone tell tensors apart: it is no part of {6*b+j}, and neither
 /// copies nor a choice.
 bool is_plain_number(const Rule& rule, std::size_t word);
+
+/// That a word has other numbers than its size, and why that is its size.
+std::string wrong_count(const std::string& word, const std::set<std::uint64_t>& numbers,
+                        std::uint64_t size, const std::string& origin);
 
 /// "0 to 3", or "0, 2, 3".
 std::string printed(const std::set<std::uint64_t>& numbers);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "espalier/map/adapter.h"
+#include "espalier/map/kept_state.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -140,6 +141,7 @@ class MapLifter {
 
   Result<void> read_places() {
     std::vector<std::string> texts = options_.along;
+    if (keeps_state(options_)) return {};
     if (texts.empty()) {
       const MapAlong& along = map_.parts().along;
       if (along.left.size() != along.right.size()) {
@@ -614,8 +616,12 @@ Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
     return plan_with_adapter(map, std::move(leaves), options);
   }
   const bool has_along = !options.along.empty() || !map.parts().along.left.empty();
-  if (!has_along && options.at.empty()) return MapPlan::make(map, std::move(leaves), options.plan);
-  return MapLifter(map, std::move(leaves), options).plan();
+  auto plan = !has_along && options.at.empty()
+                  ? MapPlan::make(map, std::move(leaves), options.plan)
+                  : MapLifter(map, std::move(leaves), options).plan();
+  if (!plan) return plan;
+  if (auto ok = check_kept_state(*plan, map, options); !ok) return propagate(ok);
+  return plan;
 }
 
 }  // namespace espalier

@@ -19,6 +19,7 @@
 #include "espalier/map/key_map_parts.h"
 #include "espalier/map/leaves.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/map_words.h"
 
 namespace espalier {
 namespace {
@@ -528,6 +529,7 @@ Result<void> MappedTrees::check_like() const {
 
 Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inputs,
                                       const LiftOptions& options, std::optional<Checkpoint> like) {
+  if (auto ok = check_given_words(map, options); !ok) return propagate(ok);
   MappedTrees trees;
   const bool reverse = options.plan.reverse;
   trees.side_ = map.parts().side(reverse);

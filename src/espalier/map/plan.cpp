@@ -8,6 +8,7 @@
 #include "espalier/map/instance_sizes.h"
 #include "espalier/map/instance_targets.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/map_words.h"
 #include "espalier/map/planning.h"
 #include "espalier/map/rule_leaves.h"
 #include "espalier/map/rule_targets.h"
@@ -50,6 +51,13 @@ Result<void> check_families(const Planning& planning) {
         return fail_rule(number, ErrorCode::kMapIncomplete,
                          '{' + word + "} has " + printed(numbers) + ": " + std::to_string(missing) +
                              " is missing");
+      }
+      const auto size = planning.sizes.find(word);
+      if (size != planning.sizes.end() &&
+          (size->second != numbers.size() || *numbers.begin() != 0)) {
+        const auto origin = planning.origins.find(word);
+        return fail_rule(number, ErrorCode::kMapIncomplete,
+                         wrong_count(word, numbers, size->second, origin->second));
       }
       if (first == nullptr) {
         first = &numbers;

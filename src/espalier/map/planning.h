@@ -32,6 +32,9 @@ struct FoundLeaf {
   CaptureValues values;
 };
 
+/// Why a word has its size: "as given", "by num_attention_heads".
+using Origins = std::map<std::string, std::string, std::less<>>;
+
 struct Planning {
   const KeyMap& map;
   const MapPlanOptions& options;
@@ -46,6 +49,7 @@ struct Planning {
   /// What words stand for before any tensor is looked at.
   Sizes sizes = {};
   std::map<std::string, double, std::less<>> numbers = {};
+  Origins origins = {};
   /// The numbers that words have in names, by rule.
   std::map<std::string, std::map<std::uint32_t, std::set<std::uint64_t>>> families = {};
   /// Of an adapter, by rule and word: the numbers that this rule and those that must be used have.

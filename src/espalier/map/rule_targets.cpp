@@ -7,6 +7,7 @@
 #include "espalier/map/compute.h"
 #include "espalier/map/instance_sizes.h"
 #include "espalier/map/key_map_parts.h"
+#include "espalier/map/map_words.h"
 #include "espalier/map/pieces.h"
 
 namespace espalier {

@@ -14,10 +14,9 @@
 
 namespace espalier {
 
-/// Opens a file that begins with a few fixed bytes and, after them, a body whose length they tell:
-/// Espalier's header and index, or safetensors' length and JSON. Asks for the first
-/// kFirstReadBytes, and then for the rest of the body if it is longer. The body is copied once,
-/// into an arena.
+/// Opens a file that begins with a few fixed bytes and, after them, a body whose length they tell,
+/// such as safetensors' length and JSON. Asks for the first kFirstReadBytes, and then for the rest
+/// of the body if it is longer. The body is copied once, into an arena.
 class HeadOpener : public OpeningMachine {
  public:
   std::span<const Extent> needs() const final;

@@ -3,7 +3,7 @@
 //   Opener opener({.file_size = size});
 //   while (!opener.needs().empty()) {
 //     const Extent extent = opener.needs().front();
-//     if (auto ok = opener.feed(extent, read(extent)); !ok) return ok.error();
+//     if (auto ok = opener.feed(extent, read(extent)); !ok) return propagate(ok);
 //   }
 //   Result<Checkpoint> checkpoint = opener.finish();
 //

@@ -65,6 +65,8 @@ tl::unexpected<Error> too_large(std::size_t max_bytes) {
 
 }  // namespace
 
+BigInt::BigInt() : bytes_(1) {}
+
 BigInt::BigInt(std::vector<std::byte> encoding) : bytes_(std::move(encoding)) {
   while (has_needless_byte(bytes_)) bytes_.pop_back();
 }

@@ -129,6 +129,9 @@ void append_segment(std::string& out, const KeyView& key, DigitMark mark) {
   }
 }
 
+KeyPath::KeyPath(std::initializer_list<Key> keys) : keys_(keys) {}
+KeyPath::KeyPath(std::vector<Key> keys) : keys_(std::move(keys)) {}
+
 Result<KeyPath> KeyPath::parse(std::string_view text) {
   const Parser parser(text);
   if (const auto invalid = find_invalid_utf8(text)) {
@@ -153,6 +156,9 @@ std::string KeyPath::to_string() const {
   return text;
 }
 
+void KeyPath::push_back(Key key) { keys_.push_back(std::move(key)); }
+void KeyPath::pop_back() { keys_.pop_back(); }
+
 KeyPath KeyPath::first(std::size_t count) const {
   const auto end = static_cast<std::ptrdiff_t>(std::min(count, size()));
   return KeyPath(std::vector<Key>(keys_.begin(), keys_.begin() + end));
@@ -167,6 +173,8 @@ KeyPath KeyPath::operator/(Key key) const {
 bool KeyPath::starts_with(const KeyPath& ancestor) const {
   return ancestor.size() <= size() && std::equal(ancestor.begin(), ancestor.end(), begin());
 }
+
+bool operator==(const KeyPath& a, const KeyPath& b) { return a.keys_ == b.keys_; }
 
 std::strong_ordering operator<=>(const KeyPath& a, const KeyPath& b) {
   const std::size_t common = std::min(a.size(), b.size());

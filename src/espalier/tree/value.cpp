@@ -170,17 +170,22 @@ Value Value::real(double value) { return Value(Kind::kFloat64, value); }
 Value Value::complex(Complex value) { return Value(Kind::kComplex128, value); }
 Value Value::string(std::string text) { return Value(Kind::kString, std::move(text)); }
 Value Value::bytes(std::vector<std::byte> data) { return Value(Kind::kBytes, std::move(data)); }
+Value Value::dict() { return keyed(Kind::kDict, {}); }
 Value Value::dict(std::vector<Item> items) { return keyed(Kind::kDict, std::move(items)); }
+Value Value::record() { return keyed(Kind::kRecord, {}); }
 Value Value::record(std::vector<Item> fields) { return keyed(Kind::kRecord, std::move(fields)); }
 
+Value Value::list() { return sequence(Kind::kList, {}); }
 Value Value::list(std::vector<Value> elements) {
   return sequence(Kind::kList, std::move(elements));
 }
 
+Value Value::tuple() { return sequence(Kind::kTuple, {}); }
 Value Value::tuple(std::vector<Value> elements) {
   return sequence(Kind::kTuple, std::move(elements));
 }
 
+Value Value::set() { return sequence(Kind::kSet, {}); }
 Value Value::set(std::vector<Value> elements) { return sequence(Kind::kSet, std::move(elements)); }
 
 Value Value::container(Kind kind) { return is_container(kind) ? Value(kind, Children{}) : Value(); }

@@ -123,6 +123,11 @@ class Flattener {
 
 }  // namespace
 
+void Losses::add(std::string_view path, std::string what) {
+  if (first_.size() < kKept) first_.push_back({std::string(path), std::move(what)});
+  ++count_;
+}
+
 std::string Losses::to_string() const {
   std::string text;
   for (const Loss& loss : first_) {

@@ -78,12 +78,14 @@ cmake --build build/wasm-again --target core
 cmp build/wasm-again/core.wasm build/wasm/core.wasm
 """
 
-# Without the statistics tests, whose reference computes in 80 bits where Valgrind has 64, and without the tests of
-# very many elements, which would take minutes.
+# Without the statistics tests, whose reference computes in 80 bits where Valgrind has 64; without the test whose
+# reference casts large integers to float, which Valgrind rounds twice; and without the tests of very many elements, which
+# would take minutes.
 VALGRIND = """
 valgrind --quiet --error-exitcode=1 --leak-check=full build/release/unit_tests \
   --source-file-exclude='*statistics_test*' --test-case-exclude='\
-Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold'
+Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold,\
+convert: integers become floats*'
 """
 
 # The tests of the library in one process each, which tell most within seconds.

@@ -281,7 +281,7 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
       .add_option("--along", options.along,
                   "Where the state of an optimizer stands, with {param} (its number: {param#}) and "
                   "{slot}: 'optimizer.state.{param}.{slot}', or two such names with ' <-> ' "
-                  "between them")
+                  "between them; none keeps state as it is")
       ->type_name("NAMES")
       ->allow_extra_args(false);
   command

@@ -109,6 +109,23 @@ std::vector<std::string> inverse_problems(const KeyMap& map, const MapPlan& plan
   return problems;
 }
 
+// What the result does not have any more, in sentences.
+std::vector<std::string> losses_of(const MappedCheckpoint& mapped) {
+  std::map<std::uint32_t, std::uint64_t> by_rule;
+  for (const MapPlan::Dropped& dropped : mapped.plan().dropped()) ++by_rule[dropped.rule];
+  std::vector<std::string> texts;
+  for (const auto& [rule, count] : by_rule) {
+    texts.push_back((rule == MapTarget::kKept ? std::string("\"rest\"") : rule_name(rule)) +
+                    " drops " + counted(count, "source"));
+  }
+  const auto outputs = mapped.outputs();
+  for (std::size_t i = 0; outputs && i < outputs->size(); ++i) {
+    const Losses& losses = (*outputs)[i].losses;
+    if (!losses.empty()) texts.push_back(losses.to_string());
+  }
+  return texts;
+}
+
 std::uint64_t max_passes(const MappedCheckpoint& mapped) {
   std::uint64_t most = 1;
   for (std::size_t i = 0; i < mapped.plan().targets().size(); ++i) {
@@ -168,7 +185,9 @@ void write_totals(JsonWriter& json, const MappedCheckpoint& mapped) {
   json.member("renamed", totals.renamed);
   json.member("gathered", totals.gathered);
   json.member("computed", totals.computed);
+  json.member("reads", totals.reads);
   json.member("bytes", totals.writes);
+  json.member("passes", max_passes(mapped));
   const MapRounding rounding = mapped.targets().rounding();
   json.member("became_infinite", rounding.overflows);
   json.member("inexact", rounding.inexact);
@@ -340,6 +359,7 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
   }
   out.write(text);
   for (const std::string& problem : problems) out.print("no inverse: {}\n", escaped(problem));
+  for (const std::string& loss : losses_of(mapped)) out.print("loses: {}\n", escaped(loss));
   const Totals totals = totals_of(mapped);
   out.print("{}: {} dropped; {}: {} renamed, {} gathered, {} computed\n",
             counted(totals.sources, "source"), totals.dropped, counted(totals.targets, "target"),
@@ -358,6 +378,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   out.print("{}: {} renamed, {} gathered, {} computed; {} dropped\n",
             counted(totals.targets, "target"), totals.renamed, totals.gathered, totals.computed,
             counted(totals.dropped, "source"));
+  for (const std::string& loss : losses_of(mapped)) out.print("loses: {}\n", escaped(loss));
   print_adapter(out, mapped.plan());
   const MapRounding rounding = mapped.targets().rounding();
   if (rounding.overflows > 0) {
@@ -387,6 +408,10 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
   json.key("not_invertible");
   json.begin_array();
   for (const std::string& problem : inverse_problems(map, plan, reverse)) json.value(problem);
+  json.end_array();
+  json.key("losses");
+  json.begin_array();
+  for (const std::string& loss : losses_of(mapped)) json.value(loss);
   json.end_array();
   json.key("rules");
   json.begin_array();

@@ -105,6 +105,9 @@ _IN_PYTHON = (
     ("give the names in order: --param-order", "give the names in order: param_order="),
     ("give its sizes with --set or --config", "give its sizes with sizes= or config="),
     ("--partial", "partial=True"),
+    ("or give it: --set ", "or give it in sizes=: "),
+    ("take it along with --along ", "take it along with along="),
+    ("keep it with --along none", 'keep it with along="none"'),
     ("--along-scaled", "along_scaled=True"),
     ("Limits::", "the limit "),
 )

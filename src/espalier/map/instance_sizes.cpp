@@ -307,7 +307,7 @@ bool is_plain_number(const Rule& rule, std::size_t word) {
 std::string wrong_count(const std::string& word, const std::set<std::uint64_t>& numbers,
                         std::uint64_t size, const std::string& origin) {
   return '{' + word + "} has " + printed(numbers) + ", and would have " + std::to_string(size) +
-         ' ' + origin + "; correct that, or give the number that is there: --set " + word + '=' +
+         ' ' + origin + "; correct that, or give it: --set " + word + '=' +
          std::to_string(numbers.size());
 }
 

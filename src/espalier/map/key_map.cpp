@@ -53,6 +53,14 @@ std::string_view name_of(MapAlong::Slot slot) {
       return "m1";
     case MapAlong::Slot::kMoment2:
       return "m2";
+    case MapAlong::Slot::kMagnitude:
+      return "magnitude";
+    case MapAlong::Slot::kUpdate2:
+      return "update2";
+    case MapAlong::Slot::kStepSize:
+      return "step_size";
+    case MapAlong::Slot::kUnscaled:
+      return "unscaled";
     case MapAlong::Slot::kScalar:
       return "scalar";
   }
@@ -287,6 +295,10 @@ class KeyMap::Parser {
                                                    {{"weight", MapAlong::Slot::kWeight},
                                                     {"m1", MapAlong::Slot::kMoment1},
                                                     {"m2", MapAlong::Slot::kMoment2},
+                                                    {"magnitude", MapAlong::Slot::kMagnitude},
+                                                    {"update2", MapAlong::Slot::kUpdate2},
+                                                    {"step_size", MapAlong::Slot::kStepSize},
+                                                    {"unscaled", MapAlong::Slot::kUnscaled},
                                                     {"scalar", MapAlong::Slot::kScalar}});
         if (!chosen) return propagate(chosen);
         map_.along.slots.emplace(slot, *chosen);

@@ -42,10 +42,14 @@ struct MapSide {
 
 /// What arithmetic does to state along parameters.
 enum class MapSlot : std::uint8_t {
-  kWeight,   // as to the weights: master copies, averages
-  kMoment1,  // scales with 1/c where the weights scale with c
-  kMoment2,  // with 1/c^2
-  kScalar,   // one number for the parameter
+  kWeight,     // as to the weights: master copies, averages
+  kMoment1,    // scales with 1/c where the weights scale with c
+  kMoment2,    // with 1/c^2
+  kMagnitude,  // with 1/|c|
+  kUpdate2,    // with c^2: of updates, which scale with the weights
+  kStepSize,   // with |c|
+  kUnscaled,   // not at all
+  kScalar,     // one number for the parameter
 };
 
 /// How state that belongs to a parameter lies beside it: the moments of an optimizer.

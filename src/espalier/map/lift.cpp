@@ -23,16 +23,34 @@ struct NamedSlot {
   MapAlong::Slot slot;
 };
 
-// As torch.optim, optax and DeepSpeed call them.
+// As torch.optim (2.5), optax and DeepSpeed call them. Adafactor's sums over rows and columns are
+// none: they do not have the shape of their parameter.
 constexpr NamedSlot kSlots[] = {
-    {"count", MapAlong::Slot::kScalar},        {"ema", MapAlong::Slot::kWeight},
-    {"exp_avg", MapAlong::Slot::kMoment1},     {"exp_avg_sq", MapAlong::Slot::kMoment2},
-    {"fp32", MapAlong::Slot::kWeight},         {"master", MapAlong::Slot::kWeight},
-    {"master_param", MapAlong::Slot::kWeight}, {"max_exp_avg_sq", MapAlong::Slot::kMoment2},
-    {"momentum", MapAlong::Slot::kMoment1},    {"momentum_buffer", MapAlong::Slot::kMoment1},
-    {"mu", MapAlong::Slot::kMoment1},          {"nu", MapAlong::Slot::kMoment2},
-    {"square_avg", MapAlong::Slot::kMoment2},  {"step", MapAlong::Slot::kScalar},
-    {"sum", MapAlong::Slot::kMoment2},         {"trace", MapAlong::Slot::kMoment1},
+    {"acc_delta", MapAlong::Slot::kUpdate2},  // Adadelta
+    {"ax", MapAlong::Slot::kWeight},          // ASGD: the average
+    {"count", MapAlong::Slot::kScalar},
+    {"ema", MapAlong::Slot::kWeight},
+    {"eta", MapAlong::Slot::kScalar},  // ASGD
+    {"exp_avg", MapAlong::Slot::kMoment1},
+    {"exp_avg_sq", MapAlong::Slot::kMoment2},
+    {"exp_inf", MapAlong::Slot::kMagnitude},  // Adamax
+    {"fp32", MapAlong::Slot::kWeight},
+    {"grad_avg", MapAlong::Slot::kMoment1},  // RMSprop, centered
+    {"master", MapAlong::Slot::kWeight},
+    {"master_param", MapAlong::Slot::kWeight},
+    {"max_exp_avg_sq", MapAlong::Slot::kMoment2},
+    {"momentum", MapAlong::Slot::kMoment1},
+    {"momentum_buffer", MapAlong::Slot::kMoment1},
+    {"mu", MapAlong::Slot::kMoment1},         // optax; of ASGD, a scalar
+    {"mu_product", MapAlong::Slot::kScalar},  // NAdam
+    {"nu", MapAlong::Slot::kMoment2},
+    {"prev", MapAlong::Slot::kMoment1},  // Rprop: the last gradient
+    {"square_avg", MapAlong::Slot::kMoment2},
+    {"step", MapAlong::Slot::kScalar},
+    {"step_size", MapAlong::Slot::kStepSize},  // Rprop
+    {"sum", MapAlong::Slot::kMoment2},
+    {"trace", MapAlong::Slot::kMoment1},
+    {"variance", MapAlong::Slot::kMoment2},  // Adafactor, of vectors
 };
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -86,6 +104,7 @@ class MapLifter {
           true);
     }
     if (auto ok = number_parameters(); !ok) return propagate(ok);
+    tell_slots();
     for (auto& [key, state] : states_) {
       if (state.slot != MapAlong::Slot::kScalar) {
         if (auto ok = lift(state); !ok) return propagate(ok);
@@ -218,6 +237,23 @@ class MapLifter {
     const auto& own = map_.parts().along.slots;
     if (const auto found = own.find(name); found != own.end()) return found->second;
     return known_slot(name);
+  }
+
+  // Two optimizers may use one name for two things.
+  void tell_slots() {
+    for (auto& [key, state] : states_) {
+      if (map_.parts().along.slots.contains(state.slot_name)) continue;
+      const bool are_numbers =
+          std::all_of(state.leaves.begin(), state.leaves.end(), [&](auto leaf) {
+            return plan_.leaves_[leaf].is_tensor && plan_.leaves_[leaf].shape.empty();
+          });
+      // ASGD's is a number, and optax' a moment.
+      if (state.slot_name == "mu" && are_numbers) state.slot = MapAlong::Slot::kScalar;
+      // RMSprop's is one of updates that are divided by their size, and SGD's one of gradients.
+      if (state.slot_name == "momentum_buffer" && states_.contains({key.first, "square_avg"})) {
+        state.slot = MapAlong::Slot::kUnscaled;
+      }
+    }
   }
 
   Result<void> part_leaves() {
@@ -616,9 +652,8 @@ Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
     return plan_with_adapter(map, std::move(leaves), options);
   }
   const bool has_along = !options.along.empty() || !map.parts().along.left.empty();
-  auto plan = !has_along && options.at.empty()
-                  ? MapPlan::make(map, std::move(leaves), options.plan)
-                  : MapLifter(map, std::move(leaves), options).plan();
+  auto plan = !has_along && options.at.empty() ? MapPlan::make(map, std::move(leaves), options.plan)
+                                               : MapLifter(map, std::move(leaves), options).plan();
   if (!plan) return plan;
   if (auto ok = check_kept_state(*plan, map, options); !ok) return propagate(ok);
   return plan;

@@ -62,7 +62,7 @@ std::optional<std::uint64_t> as_size(double number) {
 tl::unexpected<Error> no_size(const std::string& word, double number, const std::string& origin) {
   return invalid_map("the size " + in_quotes(word) + " would be " + print_real(number) + ' ' +
                      origin + ", and a size is a whole number from 0 on; correct that, or give " +
-                     "another one: --set " + word + "=...");
+                     "it: --set " + word + "=...");
 }
 
 Result<void> check_required(const Planning& planning) {

@@ -36,6 +36,15 @@ SplitName split_label(std::string_view name) {
   return {std::string(name.substr(0, at)), std::string(name.substr(at + 2))};
 }
 
+// Of a dict whose keys a dotted name says.
+bool has_text_keys(const NodeRef& node) {
+  if (node.kind() != Kind::kDict) return false;
+  for (std::uint32_t i = 0; i < node.size(); ++i) {
+    if (node.key(i).is_int) return false;
+  }
+  return true;
+}
+
 bool has_children(const NodeRef& node) {
   return is_container(node.kind()) && node.kind() != Kind::kSet && node.size() > 0;
 }
@@ -200,50 +209,48 @@ class MappedTrees::Builder {
   Result<std::vector<Output>> make() {
     if (trees_.like_) return make_like();
     const bool is_nested = trees_.is_nested();
+    const bool is_input_nested = trees_.is_input_nested();
     // Beside parameters that stand somewhere, all else stays where it was.
     const bool stands_apart = !trees_.at_.empty() || !plan_.param_groups().empty();
-    const bool keeps_places = trees_.is_input_nested() &&
-                              (stands_apart || trees_.side_.tree == MapSide::Tree::kLikeInput);
-    const bool has_flat_params = trees_.has_flat_params();
-    std::map<std::string, Nest> nests;
-    if (plan_.targets().empty()) nests[""];
+    const bool keeps_places = is_input_nested && (stands_apart || is_nested);
+    find_positions();
+    const bool has_positions = std::any_of(positions_.begin(), positions_.end(),
+                                           [](std::uint32_t positions) { return positions > 0; });
     kept_.assign(plan_.leaves().size(), kTaken);
+    std::map<std::string, std::vector<Placed>> placed;
+    if (plan_.targets().empty()) placed[""];
     for (std::size_t i = 0; i < plan_.targets().size(); ++i) {
       const MapTarget& made = plan_.targets()[i];
-      auto value = value_of(i);
-      if (!value) return propagate(value);
-      if (keeps_places && made.rule == MapTarget::kKept) {
-        // What lies along parameters may be kept under another name.
-        const auto leaf = leaf_of(made);
-        if (leaf && !trees_.are_unwrapped_[*leaf] && plan_.leaves()[*leaf].name == made.name) {
-          kept_[*leaf] = i;
-          continue;
-        }
+      const auto own = own_place(made);
+      // Where names do not say all of the tree, what keeps its name keeps its place, too.
+      const bool stays = made.rule == MapTarget::kKept || has_positions;
+      if (own && ((keeps_places && stays) || positions_[*own] > 0)) {
+        kept_[*own] = i;
+        continue;
       }
-      const auto names = names_of(made);
-      for (std::size_t n = 0; n < names.size(); ++n) {
-        const std::string* const name = names[n];
-        const SplitName split = split_label(*name);
-        auto path = has_flat_params && n < made.paths.size()
-                        ? Result<KeyPath>(made.paths[n])
-                        : trees_.path_of(split.name, is_nested);
-        if (!path) return propagate(path);
-        if (path->size() > Limits{}.depth) {
-          return fail(ErrorCode::kLimitExceeded,
-                      in_quotes(*name) + " has more than " + counted(Limits{}.depth, "part"));
-        }
-        if (!nests[split.label].put(*path, *value)) return collision(*name);
-      }
+      if (auto ok = place(i, is_nested, placed); !ok) return propagate(ok);
     }
     std::vector<Output> outputs;
-    outputs.reserve(nests.size());
-    for (auto& [label, nest] : nests) outputs.push_back({label, std::move(nest).take()});
-    if (keeps_places) return with_kept(std::move(outputs));
-    return outputs;
+    outputs.reserve(placed.size());
+    for (auto& [label, values] : placed) {
+      auto state = nested(values);
+      if (!state) return propagate(state);
+      outputs.push_back({label, std::move(*state), losses_of(values)});
+    }
+    if (!is_input_nested) return outputs;
+    return with_kept(std::move(outputs), placed, is_nested || stands_apart);
   }
 
  private:
   static constexpr std::size_t kTaken = ~std::size_t{0};
+
+  // A value that stands under a name of its own, and the only leaf that it is made of.
+  struct Placed {
+    const std::string* name;
+    KeyPath path;
+    Value value;
+    std::optional<std::uint32_t> leaf;
+  };
 
   static tl::unexpected<Error> collision(const std::string& name) {
     return fail(ErrorCode::kNameCollision,
@@ -252,11 +259,79 @@ class MappedTrees::Builder {
                     "state, with \"tree\": \"flat\" for this side");
   }
 
-  // The leaf that a kept target is, converted or not.
-  static std::optional<std::uint32_t> leaf_of(const MapTarget& made) {
-    if (made.source != MapPiece::kZeros) return made.source;
-    if (made.pieces.empty()) return std::nullopt;
-    return made.pieces.front().source;
+  // The leaf whose name, and so whose place, a target has.
+  std::optional<std::uint32_t> own_place(const MapTarget& made) const {
+    if (!made.tied.empty()) return std::nullopt;
+    for (const std::uint32_t leaf : made.sources()) {
+      if (plan_.leaves()[leaf].name == made.name && !trees_.are_unwrapped_[leaf]) return leaf;
+    }
+    return std::nullopt;
+  }
+
+  Result<void> place(std::size_t number, bool is_nested,
+                     std::map<std::string, std::vector<Placed>>& placed) {
+    const MapTarget& made = plan_.targets()[number];
+    auto value = value_of(number);
+    if (!value) return propagate(value);
+    const auto sources = made.sources();
+    const auto names = names_of(made);
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      const SplitName split = split_label(*names[n]);
+      auto path = trees_.has_flat_params() && n < made.paths.size()
+                      ? Result<KeyPath>(made.paths[n])
+                      : trees_.path_of(split.name, is_nested);
+      if (!path) return propagate(path);
+      if (path->size() > Limits{}.depth) {
+        return fail(ErrorCode::kLimitExceeded,
+                    in_quotes(*names[n]) + " has more than " + counted(Limits{}.depth, "part"));
+      }
+      placed[split.label].push_back(
+          {names[n], std::move(*path), *value,
+           sources.size() == 1 ? std::optional(sources.front()) : std::nullopt});
+    }
+    return {};
+  }
+
+  static Result<Value> nested(const std::vector<Placed>& values) {
+    Nest nest;
+    for (const Placed& each : values) {
+      if (!nest.put(each.path, each.value)) return collision(*each.name);
+    }
+    return std::move(nest).take();
+  }
+
+  // Those that stood in a list or under an integer key, and do not any more.
+  Losses losses_of(const std::vector<Placed>& values) const {
+    Losses losses;
+    for (const Placed& each : values) {
+      if (!each.leaf) continue;
+      const auto positions = std::count_if(each.path.begin(), each.path.end(),
+                                           [](const Key& key) { return key.view().is_int; });
+      if (static_cast<std::uint32_t>(positions) >= positions_[*each.leaf]) continue;
+      losses.add(each.path.to_string(), "lists and integer keys become text keys");
+    }
+    return losses;
+  }
+
+  // How many lists, tuples and integer keys lead to each leaf.
+  void find_positions() {
+    positions_.reserve(plan_.leaves().size());
+    for (const Input& input : trees_.inputs_) {
+      const NodeRef state = input.checkpoint.state();
+      if (is_container(state.kind()) && state.size() == 0) continue;  // as named_leaves() has it
+      find_positions(state, 0);
+    }
+  }
+
+  // Recurses as deep as the tree.
+  void find_positions(const NodeRef& node, std::uint32_t positions) {
+    if (!has_children(node)) {
+      positions_.push_back(positions);
+      return;
+    }
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      find_positions(node.child(i), positions + (node.key(i).is_int ? 1 : 0));
+    }
   }
 
   static std::vector<const std::string*> names_of(const MapTarget& made) {
@@ -367,23 +442,88 @@ class MappedTrees::Builder {
     }
   }
 
-  // What the map keeps, in the containers where it was.
-  Result<std::vector<Output>> with_kept(std::vector<Output> outputs) {
+  // What the map keeps, in the containers where it was. In a flat state, only what a name cannot
+  // say is a container: lists, tuples, and dicts with integer keys.
+  Result<std::vector<Output>> with_kept(std::vector<Output> outputs,
+                                        std::map<std::string, std::vector<Placed>>& placed,
+                                        bool is_nested) {
     std::size_t leaf = 0;
     for (const Input& input : trees_.inputs_) {
-      auto value = kept_below(input.checkpoint.state(), leaf);
-      if (!value) return propagate(value);
-      if (!*value) continue;
+      const NodeRef state = input.checkpoint.state();
+      if (is_container(state.kind()) && state.size() == 0) continue;
+      std::vector<Value::Item> containers;
+      std::optional<Value> tree;
+      if (is_nested || !has_text_keys(state)) {
+        auto value = kept_below(state, leaf);
+        if (!value) return propagate(value);
+        tree = std::move(*value);
+      } else if (auto ok = kept_containers(state, {}, leaf, containers); !ok) {
+        return propagate(ok);
+      }
+      if (!tree && containers.empty()) continue;
       auto output = std::find_if(outputs.begin(), outputs.end(),
                                  [&](const Output& each) { return each.label == input.label; });
       if (output == outputs.end()) {
-        output = outputs.insert(outputs.end(), Output{input.label, Value::dict()});
+        output = outputs.insert(outputs.end(), Output{input.label, Value::dict(), {}});
       }
+      for (auto& [key, container] : containers) {
+        if (output->state.find(key) != nullptr) {
+          return fail(ErrorCode::kNameCollision,
+                      in_quotes(key.view().text) +
+                          " would be both what a rule makes and a container that is kept; give "
+                          "one of them another name, or drop it with a rule");
+        }
+        output->state.add(std::move(key), std::move(container));
+      }
+      if (!tree) continue;
       // What was there comes first.
-      Value made = std::exchange(output->state, std::move(**value));
-      if (auto ok = output->state.merge(std::move(made)); !ok) return propagate(ok);
+      auto& values = placed[output->label];
+      output->state = std::move(*tree);
+      for (Placed& each : values) {
+        if (auto ok = put_beside(output->state, each); !ok) return propagate(ok);
+      }
+      output->losses = losses_of(values);
+      values.clear();
     }
     return outputs;
+  }
+
+  // Puts a value into a tree that holds others already. A number is a position where there is a
+  // list.
+  static Result<void> put_beside(Value& state, Placed& placed) {
+    KeyPath path;
+    for (const Key& key : placed.path) {
+      const auto container = state.at(path);
+      const bool is_list =
+          container && is_container((*container)->kind()) && !has_keys((*container)->kind());
+      const auto position = is_list && !key.view().is_int ? read_int_key(key.view().text)
+                                                          : std::optional<std::int64_t>();
+      path.push_back(position ? Key(*position) : key);
+    }
+    // Positions that are taken are null.
+    const auto there = state.at(path);
+    if (there && (*there)->kind() != Kind::kNull) return collision(*placed.name);
+    placed.path = path;
+    if (!state.set(path, std::move(placed.value))) return collision(*placed.name);
+    return {};
+  }
+
+  // The containers of a flat state, under their names. Recurses as deep as the tree.
+  Result<void> kept_containers(const NodeRef& node, const std::string& name, std::size_t& leaf,
+                               std::vector<Value::Item>& containers) {
+    if (has_children(node) && has_text_keys(node)) {
+      for (std::uint32_t i = 0; i < node.size(); ++i) {
+        std::string longer = name;
+        if (!longer.empty()) longer += trees_.side_.separator();
+        longer += node.key(i).text;
+        if (auto ok = kept_containers(node.child(i), longer, leaf, containers); !ok) return ok;
+      }
+      return {};
+    }
+    auto value = kept_below(node, leaf);
+    if (!value) return propagate(value);
+    if (*value) containers.emplace_back(Key(name), std::move(**value));
+    return {};
   }
 
   // Leaves are numbered as named_leaves() meets them. Recurses as deep as the tree.
@@ -464,6 +604,7 @@ class MappedTrees::Builder {
   std::unordered_map<std::string, Value> made_;
   std::vector<std::optional<Identity>> tied_;  // by leaf
   std::vector<std::size_t> kept_;              // targets by leaf
+  std::vector<std::uint32_t> positions_;       // by leaf: see find_positions()
 };
 
 // Whether what the plan makes is what a template has.

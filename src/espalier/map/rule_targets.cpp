@@ -1,6 +1,7 @@
 #include "espalier/map/rule_targets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "espalier/base/stars.h"
@@ -79,13 +80,22 @@ Result<void> add_step(const PlannedRule& rule, const NumberStep& step, bool inve
 // is scaled by c. The learning rate of the parameter would have to change, too.
 Result<std::vector<MapStep>> steps_of_moments(const PlannedRule& rule,
                                               const std::vector<MapStep>& steps) {
-  const bool is_squared = *rule.planning.options.slot == MapAlong::Slot::kMoment2;
-  std::vector<MapStep> inverted;
+  using Slot = MapAlong::Slot;
+  const Slot slot = *rule.planning.options.slot;
+  const bool is_squared = slot == Slot::kMoment2 || slot == Slot::kUpdate2;
+  const bool is_absolute = slot == Slot::kMagnitude || slot == Slot::kStepSize;
+  const bool follows = slot == Slot::kUpdate2 || slot == Slot::kStepSize;
+  std::vector<MapStep> scaled;
+  bool is_scaled = false;
   for (const MapStep& step : steps) {
     if (!is_scaling(step.kind)) continue;
-    inverted.push_back({inverse(step.kind), is_squared ? step.value * step.value : step.value});
+    is_scaled = true;
+    if (slot == Slot::kUnscaled) continue;
+    const double value = is_absolute ? std::abs(step.value) : step.value;
+    scaled.push_back(
+        {follows ? step.kind : inverse(step.kind), is_squared ? value * value : value});
   }
-  if (inverted.empty() || rule.planning.options.scales_moments) return inverted;
+  if (!is_scaled || rule.planning.options.scales_moments) return scaled;
   return rule.failed(ErrorCode::kMapNotInvertible,
                      "it scales a parameter, whose moments would have another learning rate; "
                      "--along-scaled scales them all the same");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "espalier/base/arena.h"
@@ -22,14 +23,31 @@ namespace {
 constexpr std::uint64_t kMinHeaderBytes = 2;
 // Texts have 32-bit offsets, whatever the limits say.
 constexpr std::uint64_t kMaxHeaderBytes = (std::uint64_t{1} << 32) - 1;
+// A length below this and a brace after it begin no valid file of another format: GGUF has its
+// version in the upper half, a zip archive no method 123, and a msgpack map no key twice.
+constexpr std::uint64_t kNoOtherFormat = std::uint64_t{1} << 31;
+
+bool has_brace(ByteSpan front) {
+  return front.size() > kSafetensorsLengthBytes && front[kSafetensorsLengthBytes] == std::byte{'{'};
+}
 
 }  // namespace
 
+bool is_safetensors(ByteSpan front, std::uint64_t) {
+  return has_brace(front) && load_le<std::uint64_t>(front.data()) < kNoOtherFormat;
+}
+
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
   if (front.size() <= kSafetensorsLengthBytes || has_magic(front)) return false;
+  if (has_brace(front)) {
+    // Not of a text, such as {"data":{}}.
+    const std::string_view text = as_text(front.first(kSafetensorsLengthBytes));
+    return !std::all_of(text.begin(), text.end(),
+                        [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); });
+  }
   const auto header = load_le<std::uint64_t>(front.data());
-  return front[kSafetensorsLengthBytes] == std::byte{'{'} ||
-         (header >= kMinHeaderBytes && header <= file_size - kSafetensorsLengthBytes);
+  return header >= kMinHeaderBytes && header <= Limits{}.foreign_header_bytes &&
+         header <= file_size - kSafetensorsLengthBytes;
 }
 
 SafetensorsOpener::SafetensorsOpener(const OpenOptions& options) : HeadOpener(options) {

@@ -210,6 +210,15 @@ class TorchReader final : public ContentReader {
       pickle_ = i;
       folder_ = *folder;
     }
+    for (const ZipEntry& entry : entries) {
+      if (entry.name.starts_with(folder_) || entry.is_folder()) continue;
+      ++outside_;
+      if (!entry.name.ends_with(".npy")) continue;
+      return fail(ErrorCode::kForeignInvalid,
+                  "the archive is both a file of PyTorch and an .npz, and programs take either of "
+                  "them",
+                  entry.header_offset);
+    }
     order_ = directory.find_in_any_case(folder_ + std::string(kByteOrder));
     if (const auto twin = directory.find_case_twin()) {
       return fail(ErrorCode::kForeignInvalid,
@@ -245,6 +254,11 @@ class TorchReader final : public ContentReader {
                        counted(lost, "byte") +
                            " of the storages belong to no tensor; a converted file lacks them."});
     }
+    if (outside_ > 0) {
+      parts.notes.add({Note::Kind::kLoss, "",
+                       "The archive holds " + counted(outside_, "file") + " outside " + folder_ +
+                           ", which are not shown."});
+    }
     if (code > 0) {
       parts.notes.add(
           {Note::Kind::kCode, "",
@@ -261,6 +275,7 @@ class TorchReader final : public ContentReader {
   TorchCalls* calls_;
   std::optional<std::uint32_t> pickle_;
   std::string folder_;
+  std::uint64_t outside_ = 0;  // entries that are not in it
   std::size_t pickle_ticket_ = 0;
   std::optional<std::uint32_t> order_;
   std::optional<std::size_t> order_ticket_;

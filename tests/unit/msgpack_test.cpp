@@ -342,7 +342,6 @@ TEST_CASE("No other format is taken for msgpack") {
   const auto looks = [](const std::string& file) {
     return looks_like_msgpack(as_bytes(file), file.size());
   };
-  CHECK(looks("\x80"));
   CHECK(looks("\x81\xA1x\x01"));
   CHECK(looks(map({{"params", "\x80"}})));
   CHECK(looks("\xDF\x00\x00\x00\x01\xD9\x01x\x01"s));
@@ -353,7 +352,9 @@ TEST_CASE("No other format is taken for msgpack") {
   REQUIRE(opener.feed({0, 0, brace.size()}, as_bytes(brace)));
   const auto opened = opener.finish();
   CHECK(opened->catalog().format() == kMsgpackFormat);
-  for (const std::string& other : {"\x80\x02}q\x00."s,
+  // An empty map alone is more often a pickle that was cut.
+  for (const std::string& other : {"\x80"s,
+                                   "\x80\x02}q\x00."s,
                                    "\x80\x04\x95"s,
                                    "\x80\xA1x\x01"s,
                                    "\x89HDF\r\n\x1A\n"s,

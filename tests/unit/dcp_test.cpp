@@ -737,7 +737,23 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   says("zarr.json", "it is a zarr store");
   says(".zgroup", "it is a zarr store");
   says("Manifest.json", "it is a model of Core ML");
+  says("a.pt", "open one of them, such as a.pt");
+  says("a.npy", "open one of them, such as a.npy");
+  says("a.gguf", "open one of them, such as a.gguf");
+  says("a.msgpack", "open one of them, such as a.msgpack");
   says("readme", "a checkpoint is one file");
+  // A file of the model has a name that stands before that of the index.
+  const fs::path variant = folder / "of a variant";
+  fs::create_directories(variant);
+  for (const char* name :
+       {"model.fp16-00001-of-00002.safetensors", "model.safetensors.index.fp16.json"}) {
+    REQUIRE(testing::write_whole(variant / name, as_bytes(std::string_view("x"))));
+  }
+  check_error(CheckpointFile::open(variant), ErrorCode::kNotARegularFile, "",
+              "open its file model.safetensors.index.fp16.json");
+  fs::create_directories(folder / "empty");
+  check_error(CheckpointFile::open(folder / "empty"), ErrorCode::kNotARegularFile, "",
+              "it is empty");
   // Of Orbax's CheckpointManager: a folder for each step, with one for each item.
   for (const char* mark : {"1000/_CHECKPOINT_METADATA", "1000/default/_METADATA"}) {
     const fs::path inner = folder / fs::path(mark).filename();

@@ -228,6 +228,19 @@ TEST_CASE("An array in chunks is one tensor if they are whole MiB") {
   }
 }
 
+TEST_CASE("Texts that stand for arrays in another folder are noted") {
+  const auto checkpoint = open(map({{"a", text("PLACEHOLDER://params.a")},
+                                    {"b", text("//GDAPlaceholder:b")},
+                                    {"c", text("a PLACEHOLDER://")}}));
+  REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
+  CHECK(checkpoint->state().at("a")->as_string() == "PLACEHOLDER://params.a");
+  const std::string note =
+      ": this text stands for an array in a folder beside the file, which is not read; restore it "
+      "with orbax.checkpoint and save it with espalier.save()\n";
+  REQUIRE(notes_of(*checkpoint) == "a" + note + "b" + note);
+  CHECK(checkpoint->catalog().notes().listed()[0].kind == Note::Kind::kLoss);
+}
+
 TEST_CASE("Arrays larger than a window are not read") {
   const std::string file = map({{"a", array({3'000'000}, "uint8", std::string(3'000'000, 'a'))},
                                 {"b", array({3'000'000}, "uint8", std::string(3'000'000, 'b'))},

@@ -647,6 +647,17 @@ TEST_CASE("Keys that are equal in Python are one, also beside keys that are no t
   }
 }
 
+TEST_CASE("A dict that opens as a list of pairs has a note") {
+  const auto opened = open("\x80\x02}(X\x01\0\0\0a}K\x01K\x02\x86NsX\x01\0\0\0b}u."s);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  const Notes& notes = opened->catalog().notes();
+  REQUIRE(notes.count() == 1);
+  CHECK(notes.listed()[0].kind == Note::Kind::kWarning);
+  CHECK(notes.listed()[0].path == "a");
+  CHECK(notes.listed()[0].message ==
+        "This dict has keys other than texts and integers of 64 bits; it is a list of pairs.");
+}
+
 TEST_CASE("An archive of PyTorch holds its folder, and no arrays of NumPy beside it") {
   const auto open_archive = [](const std::vector<testing::ZipPart>& parts) -> Result<Checkpoint> {
     const std::string file = testing::make_zip(parts);

@@ -647,6 +647,15 @@ TEST_CASE("Keys that are equal in Python are one, also beside keys that are no t
   }
 }
 
+TEST_CASE("A pickle that is too large says what to do") {
+  const auto opened = open("\x80\x02]N.", {.pickle_bytes = 3});
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kLimitExceeded);
+  CHECK(opened.error().message ==
+        "the pickle has more than the 3 bytes that Limits::pickle_bytes allows; save its values "
+        "with espalier.save()");
+}
+
 TEST_CASE("A dict that opens as a list of pairs has a note") {
   const auto opened = open("\x80\x02}(X\x01\0\0\0a}K\x01K\x02\x86NsX\x01\0\0\0b}u."s);
   REQUIRE_MESSAGE(opened, opened.error().describe());

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+
+#include "espalier/base/ascii.h"
 
 namespace espalier {
 namespace {
@@ -106,16 +107,11 @@ bool is_hdf5(std::string_view text) {
   return false;
 }
 
-// Whether it begins as pages and XML do, in letters of any case. A length of 60 is no page.
+// Whether it begins as pages and XML do. A length of 60 is no page.
 bool is_page(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  constexpr std::string_view kBegins[] = {"<!doctype", "<html", "<?xml"};
-  return std::any_of(std::begin(kBegins), std::end(kBegins), [&](std::string_view begin) {
-    return text.size() >= begin.size() &&
-           std::equal(begin.begin(), begin.end(), text.begin(), [](char a, char b) {
-             return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
-           });
-  });
+  return begins_in_any_case(text, "<!doctype") || begins_in_any_case(text, "<html") ||
+         begins_in_any_case(text, "<?xml");
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "espalier/base/arena.h"
@@ -39,13 +38,12 @@ bool is_safetensors(ByteSpan front, std::uint64_t) {
 
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
   if (front.size() <= kSafetensorsLengthBytes || has_magic(front)) return false;
-  if (has_brace(front)) {
-    // Not of a text, such as {"data":{}}.
-    const std::string_view text = as_text(front.first(kSafetensorsLengthBytes));
-    return !std::all_of(text.begin(), text.end(),
-                        [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); });
-  }
   const auto header = load_le<std::uint64_t>(front.data());
+  if (has_brace(front)) {
+    // But for a text, such as {"data":{}}: eight bytes from 1 to 127 before the brace.
+    constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101;
+    return ((header | (header - kOnes)) & kOnes << 7) != 0;
+  }
   return header >= kMinHeaderBytes && header <= Limits{}.foreign_header_bytes &&
          header <= file_size - kSafetensorsLengthBytes;
 }

@@ -610,7 +610,7 @@ class BadInput(Cli):
         self.expect_all(self.new("fifo"), BAD_INPUT, "code not_a_regular_file")
 
     def test_empty(self):
-        self.expect_all(self.write(b""), BAD_INPUT, "code ")
+        self.expect_all(self.write(b""), BAD_INPUT, "the file is empty; nothing was ever written to it (code truncated")
 
     def test_garbage(self):
         self.expect_all(self.write(b"\x00" * 1000), BAD_INPUT, "code ")
@@ -645,7 +645,16 @@ class BadInput(Cli):
                 b"\x08\x08\x12\x07pytorch\x1a\x05" + bytes(50): "it is an ONNX model",
                 b"\x1c\0\0\0TFL3" + bytes(50): "it is a TensorFlow Lite model",
                 b'model_checkpoint_path: "ckpt-1"\n': "it is a part of a TensorFlow checkpoint",
-                b'{"error": 404}': "it looks like JSON", b"<!DOCTYPE html>": "web page",
+                b'{"error": 404}': "it looks like JSON", b'{"data":{"a":1}}': "it looks like JSON",
+                b"<!DOCTYPE html>": "web page", b"\r\n <HTML lang='en'>": "web page", b"<?xml version='1.0'?>": "web page",
+                b"<html>  {}": "web page",
+                # The length of a header of 60 bytes or of 123, and no text.
+                b"<" + bytes(7): "check that this is the right file", b"{" + bytes(7): "check that this is the right file",
+                b"\x89PNG\r\n\x1a\n" + bytes(50): "it is an image", b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(50): "it is an image",
+                b"GIF89a" + bytes(50): "it is an image",
+                # As numbers, their first bytes fit the file.
+                b"./" + bytes(255) + b"ustar" + bytes(20000): "tar -xf", b"\x1f\x8b\x08" + bytes(600_000): "gzip -dc",
+                b"\x80": "check that this is the right file", b"class A {};": "check that this is the right file",
                 b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
                 b"cat\ndog\nfox": "check that this is the right file",
                 b"hello, world": "check that this is the right file"}.items():

@@ -455,7 +455,8 @@ def archives():
              "the entry 'archive/byteorder' of the zip archive does not match its size and CRC-32")  # fmt: skip
     for value in (b"little", b"big"):
         yield opens(f"torch-byteorder-{value.decode()}", file(more=[Entry(b"archive/byteorder", value)]), suffix="pt")
-    yield opens("torch-byteorder-elsewhere", file(more=[Entry(b"other/byteorder", b"middle")]), suffix="pt")
+    yield opens("torch-byteorder-elsewhere", file(more=[Entry(b"other/byteorder", b"middle")]),
+                "The archive holds 1 file outside archive/, which are not shown.", "", "pt")  # fmt: skip
     unused = torch_archive(pickle, {"0": bytes(16), "1": bytes(5)})
     yield opens("torch-unreached", unused, "5 bytes of the storages belong to no tensor; a converted file lacks them.", "", "pt")
     part = torch_archive(pickled(tensor(offset=1, size=(2,))))
@@ -729,8 +730,9 @@ def forged():
     no_text = DAMAGED + "the name of a class is no text"
     yield refused("forged-class", number_2(text("m"), it + text("b") + b"\x93"), no_text)
     key = number_2(text("a"), b"}(" + text("a") + b"N" + it + b"Nu")
-    yield opens("forged-key", key)
-    yield opens("forged-key-of-int", number_2(integer(1), b"}(" + integer(1) + b"N" + it + b"Nu"))
+    pairs = "This dict has keys other than texts and integers of 64 bits; it is a list of pairs."
+    yield opens("forged-key", key, pairs, "")
+    yield opens("forged-key-of-int", number_2(integer(1), b"}(" + integer(1) + b"N" + it + b"Nu"), pairs, "")
     kind = tuple_of(it, b"ctorch\nFloatStorage\n", text("0"), text("cpu"), integer(4)) + b"Q"
     yield refused("forged-storage", number_2(text("storage"), kind), "that is not a torch storage", path="")
     yield refused("forged-reference", number_2(text("storage"), it + b"Q"), "that is not a torch storage", path="")

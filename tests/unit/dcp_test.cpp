@@ -636,7 +636,8 @@ TEST_CASE("Metadata that torch does not write are refused with a sentence") {
   for (const Case& c : cases) {
     INFO(c.what);
     if (c.what == "no metadata") {
-      const std::string bytes = "\x80\x02" + text("Metadata") + text("state_dict_metadata") + '.';
+      const std::string bytes =
+          "\x80\x02" + global(kModule, "Metadata") + text("state_dict_metadata") + "0.";
       CHECK(looks_like_dcp(as_bytes(bytes), bytes.size()));
       Notes ignored;
       CHECK_FALSE(read_dcp_metadata(as_bytes(bytes), {}, ignored));
@@ -736,7 +737,23 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   says("zarr.json", "it is a zarr store");
   says(".zgroup", "it is a zarr store");
   says("Manifest.json", "it is a model of Core ML");
+  says("a.pt", "open one of them, such as a.pt");
+  says("a.npy", "open one of them, such as a.npy");
+  says("a.gguf", "open one of them, such as a.gguf");
+  says("a.msgpack", "open one of them, such as a.msgpack");
   says("readme", "a checkpoint is one file");
+  // A file of the model has a name that stands before that of the index.
+  const fs::path variant = folder / "of a variant";
+  fs::create_directories(variant);
+  for (const char* name :
+       {"model.fp16-00001-of-00002.safetensors", "model.safetensors.index.fp16.json"}) {
+    REQUIRE(testing::write_whole(variant / name, as_bytes(std::string_view("x"))));
+  }
+  check_error(CheckpointFile::open(variant), ErrorCode::kNotARegularFile, "",
+              "open its file model.safetensors.index.fp16.json");
+  fs::create_directories(folder / "empty");
+  check_error(CheckpointFile::open(folder / "empty"), ErrorCode::kNotARegularFile, "",
+              "it is empty");
   // Of Orbax's CheckpointManager: a folder for each step, with one for each item.
   for (const char* mark : {"1000/_CHECKPOINT_METADATA", "1000/default/_METADATA"}) {
     const fs::path inner = folder / fs::path(mark).filename();
@@ -751,14 +768,23 @@ TEST_CASE("Only pickles of the right class look like a distributed checkpoint") 
   const auto looks = [](std::string_view front) {
     return looks_like_dcp(as_bytes(front), front.size());
   };
-  const std::string_view names = "Metadata state_dict_metadata";
+  const std::string module(kModule);
+  const std::string rest = "Metadata state_dict_metadata";
+  const std::string names = 'c' + module + '\n' + rest;
   for (const char protocol : {'\2', '\3', '\4', '\5'}) {
-    CHECK(looks("\x80"s + protocol + std::string(names)));
+    CHECK(looks("\x80"s + protocol + names));
   }
-  for (const char protocol : {'\1', '\6'})
-    CHECK_FALSE(looks("\x80"s + protocol + std::string(names)));
-  CHECK_FALSE(looks("\x81\x02"s + std::string(names)));
-  CHECK_FALSE(looks("\x80\x02state_dict_metadata Metadata"));
+  for (const char protocol : {'\1', '\6'}) CHECK_FALSE(looks("\x80"s + protocol + names));
+  // As protocols 4 and 5 write it, in a frame.
+  CHECK(looks("\x80\x04\x95\xA5\4\0\0\0\0\0\0\x8C%"s + module + "\x94\x8C\x08" + rest));
+  CHECK_FALSE(looks("\x81\x02" + names));
+  CHECK_FALSE(
+      looks("\x80\x02"
+            "c" +
+            module + "\nstate_dict_metadata Metadata"));
+  // Keys of a dict: with these words, and with the name of the module as well.
+  CHECK_FALSE(looks("\x80\x04\x95.\0\0\0\0\0\0\0}\x94(\x8C\x08"s + rest));
+  CHECK_FALSE(looks("\x80\x02}q\0(X%\0\0\0"s + module + "q\1K\1X\x08\0\0\0"s + rest));
   CHECK_FALSE(looks(""));
   CHECK_FALSE(looks("\x80"));
 }

@@ -647,6 +647,56 @@ TEST_CASE("Keys that are equal in Python are one, also beside keys that are no t
   }
 }
 
+TEST_CASE("A pickle that is too large says what to do") {
+  const auto opened = open("\x80\x02]N.", {.pickle_bytes = 3});
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kLimitExceeded);
+  CHECK(opened.error().message ==
+        "the pickle has more than the 3 bytes that Limits::pickle_bytes allows; save its values "
+        "with espalier.save()");
+}
+
+TEST_CASE("A dict that opens as a list of pairs has a note") {
+  const auto opened = open("\x80\x02}(X\x01\0\0\0a}K\x01K\x02\x86NsX\x01\0\0\0b}u."s);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  const Notes& notes = opened->catalog().notes();
+  REQUIRE(notes.count() == 1);
+  CHECK(notes.listed()[0].kind == Note::Kind::kWarning);
+  CHECK(notes.listed()[0].path == "a");
+  CHECK(notes.listed()[0].message ==
+        "This dict has keys other than texts and integers of 64 bits; it is a list of pairs.");
+}
+
+TEST_CASE("An archive of PyTorch holds its folder, and no arrays of NumPy beside it") {
+  const auto open_archive = [](const std::vector<testing::ZipPart>& parts) -> Result<Checkpoint> {
+    const std::string file = testing::make_zip(parts);
+    AnyOpener opener({.file_size = file.size()});
+    if (auto ok = testing::feed_steps(opener, as_bytes(file), 1000); !ok) return propagate(ok);
+    return opener.finish();
+  };
+  const testing::ZipPart pickle = {.name = "archive/data.pkl", .data = "\x80\x02}."};
+  const testing::ZipPart array = {.name = "w.npy", .data = "x"};
+  for (const auto& parts : {std::vector{pickle, array}, std::vector{array, pickle}}) {
+    const auto both = open_archive(parts);
+    REQUIRE_FALSE(both);
+    CHECK(both.error().code == ErrorCode::kForeignInvalid);
+    CHECK(both.error().message ==
+          "the archive is both a file of PyTorch and an .npz, and programs take either of them");
+  }
+  const auto more = open_archive({pickle,
+                                  {.name = "readme", .data = "x"},
+                                  {.name = "other/data", .data = "x"},
+                                  {.name = "folder/", .data = ""}});
+  REQUIRE_MESSAGE(more, more.error().describe());
+  REQUIRE(more->catalog().notes().count() == 1);
+  CHECK(more->catalog().notes().listed()[0].kind == Note::Kind::kLoss);
+  CHECK(more->catalog().notes().listed()[0].message ==
+        "The archive holds 2 files outside archive/, which are not shown.");
+  const auto inside = open_archive({pickle, {.name = "archive/extra/w.npy", .data = "x"}});
+  REQUIRE_MESSAGE(inside, inside.error().describe());
+  CHECK(inside->catalog().notes().count() == 0);
+}
+
 TEST_CASE("A deque keeps its longest length, and one that is longer is a record") {
   const auto deque = [](const std::string& longest, const std::string& elements) {
     // Beside a tensor without data, calls are records.

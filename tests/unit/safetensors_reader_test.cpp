@@ -5,6 +5,9 @@
 #include "safetensors_support.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/formats.h"
 #include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/read/opening_machine.h"
@@ -458,4 +461,49 @@ TEST_CASE("safetensors: a header of more than one read") {
   CHECK(opener.finish().error().code == ErrorCode::kIncomplete);
   REQUIRE(opener.feed({0, 0, kFirstReadBytes}, as_bytes(file).first(kFirstReadBytes)));
   CHECK(opener.finish().error().code == ErrorCode::kIncomplete);
+}
+
+TEST_CASE("safetensors: told from other formats, and others from it") {
+  using namespace std::string_literals;
+  struct Case {
+    std::string what;
+    std::string front;
+    std::uint64_t file_size;
+    std::string format;
+  };
+  const auto lengths = [](std::uint64_t length, const std::string& more) {
+    std::string front(8, '\0');
+    store_le(reinterpret_cast<std::byte*>(front.data()), length);
+    return front + more;
+  };
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 40;
+  const std::string json = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  const std::string frame = "\x80\x04\x95\x07\0\0\0\0\0\0\0}\x94(\x8c\x01"s;
+  const Case cases[] = {
+      {"a length like a msgpack map", lengths(0x20A188, json), 2'138'513, "safetensors"},
+      {"the same, cut", lengths(0x20A188, json), 100'000, "safetensors"},
+      {"a length like a zip archive", lengths(0x04034B50, json), 67'324'761, "safetensors"},
+      {"a length like a pickle", lengths(0x0280, json), 649, "safetensors"},
+      {"a length like a GGUF file", lengths(0x46554747, json), kLarge, "safetensors"},
+      {"GGUF of 123 tensors", lengths(0x00000003'46554747, lengths('{', "")), kLarge, "gguf"},
+      {"msgpack with five numbers", "\x81\xA1x\x95\0\0\0\0{"s, kLarge, "msgpack"},
+      {"a short frame of protocol 4", frame, 209'715'300, "torch"},
+      {"a short frame of protocol 5", "\x80\x05" + frame.substr(2), kLarge, "torch"},
+      {"a brace in protocol 0", "(dp0\nVab{\np1\nI1\ns.", 19, "torch"},
+      {"a brace in protocol 2", "\x80\x02X\x04\0\0\0a{bcq\0."s, 14, "torch"},
+      // Of a damaged file, unless it is known to be another one.
+      {"no brace", lengths(60, std::string(100, ' ')), 108, "safetensors"},
+      {"a length that cannot be", lengths(~std::uint64_t{0}, json), 100, "safetensors"},
+      {"a length of more than is read", lengths(100'000'001, "x"), kLarge, "none"},
+      {"a tar archive of ./", ("./"s + std::string(255, '\0') + "ustar"), kLarge, "none"},
+      {"a gzip file without a time", "\x1F\x8B\x08\0\0\0\0\0\0\x03"s, kLarge, "none"},
+      {"JSON", R"({"data":{"a":1}})", 16, "none"},
+      {"a text", "class A {};", 11, "none"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    const FileKind* const kind = kind_of(as_bytes(c.front), c.file_size, {});
+    const FormatInfo* const format = kind == nullptr ? nullptr : kind->format;
+    CHECK((format == nullptr ? "none"s : std::string(format->name)) == c.format);
+  }
 }

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include "espalier/base/stars.h"
+#include "espalier/foreign/formats.h"
 #include "files/os/posix.h"
 
 namespace espalier {
@@ -25,7 +27,6 @@ struct Folder {
 };
 // The first one of which the folder has a file counts.
 constexpr Folder kFolders[] = {
-    {"*.index.json", "it holds a model in several files; open its file "},
     {"manifest.ocdbt",
      "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
      "espalier.save()"},
@@ -48,8 +49,6 @@ constexpr Folder kFolders[] = {
     {"*.data-00000-of-00001",
      "it holds a checkpoint of TensorFlow; read it with tf.train.load_checkpoint() and save its "
      "tensors with espalier.save()"},
-    {"*.espalier", "it holds checkpoints; open one of them, such as "},
-    {"*.safetensors", "it holds checkpoints; open one of them, such as "},
     {"*.distcp",
      "it holds parts of a distributed checkpoint without their .metadata, which the last process "
      "writes; the save did not finish"},
@@ -83,25 +82,51 @@ std::optional<std::string> find_orbax_step(const fs::path& folder,
   return std::nullopt;
 }
 
+// A file in it to open: the index of a model in several files, or any other checkpoint.
+const std::string* find_file(const std::vector<std::string>& names, bool is_index) {
+  for (const FormatInfo* const format : all_formats()) {
+    // Without its parts, .metadata may be the end of any name.
+    if (format->needs_folder != is_index || !format->part_ending.empty()) continue;
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return is_named_like(*format, name);
+    });
+    if (found != names.end()) return &*found;
+  }
+  return nullptr;
+}
+
 std::string describe(const fs::path& folder) {
   const auto names = names_in(folder);
+  if (const auto* const index = find_file(names, true)) {
+    return "it holds a model in several files; open its file " + *index;
+  }
   for (const Folder& kind : kFolders) {
     const bool is_ending = kind.name.starts_with('*');
     const std::string_view name = kind.name.substr(is_ending ? 1 : 0);
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& other) {
       return is_ending ? other.ends_with(name) : other == name;
     });
-    if (found == names.end()) continue;
-    return std::string(kind.what) + (kind.what.ends_with(' ') ? *found : std::string());
+    if (found != names.end()) return std::string(kind.what);
+  }
+  if (const auto* const file = find_file(names, false)) {
+    return "it holds checkpoints; open one of them, such as " + *file;
   }
   if (const auto step = find_orbax_step(folder, names)) {
     return "it holds checkpoints of Orbax; restore one, such as " + *step +
            ", with orbax.checkpoint and save it with espalier.save()";
   }
+  if (names.empty()) return "it is empty; check that this is the right one";
   return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata";
 }
 
 }  // namespace
+
+bool is_named_like(const FormatInfo& format, std::string_view name) {
+  return std::any_of(format.endings.begin(), format.endings.end(), [&](const FormatEnding& ending) {
+    return name == ending.text ||
+           (!name.starts_with('.') && matches_stars("*" + std::string(ending.text), name));
+  });
+}
 
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);

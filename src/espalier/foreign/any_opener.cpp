@@ -26,6 +26,14 @@ bool is_zero(ByteSpan front) {
 
 }  // namespace
 
+const FileKind* kind_of(ByteSpan front, std::uint64_t file_size, std::string_view name) {
+  for (const FileKind& kind : file_kinds()) {
+    if (!kind.is_begun_by(front, file_size)) continue;
+    if (!kind.is_guess || describe_stranger(front, name).empty()) return &kind;
+  }
+  return nullptr;
+}
+
 AnyOpener::AnyOpener(const OpenOptions& options)
     : name_(options.name),
       options_(options),
@@ -57,15 +65,11 @@ Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
 
 Result<void> AnyOpener::choose(ByteSpan front) {
   // A file that no other format begins like is opened as an Espalier file.
-  const auto kinds = file_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& candidate) {
-    return candidate.is_begun_by(front, options_.file_size);
-  });
-  const bool is_foreign = kind != kinds.end();
-  opener_ = is_foreign ? kind->make(options_) : make_own_opener(options_);
+  const FileKind* const kind = kind_of(front, options_.file_size, name_);
+  opener_ = kind != nullptr ? kind->make(options_) : make_own_opener(options_);
   if (!opener_) return fail(ErrorCode::kNotACheckpoint, "no format of this module");
   auto fed = opener_->feed({0, 0, front.size()}, front);
-  if (!fed && !is_foreign && !begins_like_ours(front)) {
+  if (!fed && kind == nullptr && !begins_like_ours(front)) {
     const std::string_view what = describe_stranger(front, name_);
     // The opener says what zeros are. A file of another format may be all zeros by its name alone.
     if (what.empty() && is_zero(front)) return fed;

@@ -2,16 +2,23 @@
 #ifndef ESPALIER_FOREIGN_ANY_OPENER_H_
 #define ESPALIER_FOREIGN_ANY_OPENER_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "espalier/bytes.h"
 #include "espalier/error.h"
+#include "espalier/foreign/formats.h"
 #include "espalier/read/gather.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {
+
+/// The row of a file that begins with `front`, its first kFirstReadBytes or all of it. Null for a
+/// file of our own format, or of none. `name` may be empty.
+const FileKind* kind_of(ByteSpan front, std::uint64_t file_size, std::string_view name);
 
 /// The machine that opens a checkpoint of any format, with the errors of that format's opener.
 /// kNotACheckpoint if the first bytes match no format. The formats are those of formats.h.

@@ -39,19 +39,19 @@ std::unique_ptr<OpeningMachine> make_sharded(const OpenOptions& options) {
   return std::make_unique<ShardsOpener>(options, make_machine<AnyOpener>);
 }
 
-// What has no magic comes last: those of others, as a number, may be a length that fits a large
-// file.
+// The first one that fits counts. What has no magic comes last, but for what no other format begins
+// like.
 constexpr FileKind kFiles[] = {
+    {&kSafetensorsFormat, is_safetensors, make_machine<SafetensorsOpener>},
     {&kNpyFormat, looks_like_npy, make_machine<NpyOpener>},
     {nullptr, looks_like_zip, make_zip},
     {&kGgufFormat, looks_like_gguf, make_machine<GgufOpener>},
-    // Before safetensors, which takes any file with a brace as its ninth byte.
     {&kShardedFormat, looks_like_shard_index, make_sharded},
     {&kMsgpackFormat, looks_like_msgpack, make_machine<MsgpackOpener>},
-    {&kSafetensorsFormat, looks_like_safetensors, make_machine<SafetensorsOpener>},
-    // After it: a pickle begins with two bytes that may begin a length.
     {&kDcpFormat, looks_like_dcp, make_machine<DcpOpener>},
     {&kTorchFormat, looks_like_pickle, make_machine<PickleOpener>},
+    // Damaged ones. The first bytes of others are a number, too, which may fit a large file.
+    {&kSafetensorsFormat, looks_like_safetensors, make_machine<SafetensorsOpener>, true},
 };
 
 constexpr ArchiveKind kArchives[] = {

@@ -22,6 +22,8 @@ struct FileKind {
   const FormatInfo* format;
   bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
   std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
+  /// Whether that is a guess, which does not count if the file is known to be something else.
+  bool is_guess = false;
 };
 
 /// A format that a zip archive is in.

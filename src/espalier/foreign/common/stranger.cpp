@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "espalier/base/ascii.h"
+
 namespace espalier {
 namespace {
 
@@ -21,6 +23,8 @@ constexpr std::string_view kHdf5 =
     "espalier.save()";
 constexpr std::string_view kTable =
     "it is a table of columns (Parquet or Arrow), as of a data set, and no checkpoint";
+constexpr std::string_view kImage = "it is an image, and no checkpoint";
+constexpr std::string_view kPage = "it looks like a web page instead of the downloaded file";
 constexpr std::string_view kGgml =
     "it is a ggml file from before GGUF; convert it to GGUF with the tools of llama.cpp";
 
@@ -47,6 +51,9 @@ constexpr Stranger kStrangers[] = {
      "version 7.3 on, and save them with espalier.save()"},
     {0, "PAR1", kTable},
     {0, "ARROW1", kTable},
+    {0, "\x89PNG", kImage},
+    {0, "\xFF\xD8\xFF", kImage},
+    {0, "GIF8", kImage},
     {0, "lmgg", kGgml},
     {0, "fmgg", kGgml},
     {0, "tjgg", kGgml},
@@ -71,8 +78,8 @@ constexpr Stranger kStrangers[] = {
      "it is the index of a model in several files; open it with the command line or in Python, or "
      "convert it there: espalier convert FILE NEW.espalier",
      "\"weight_map\""},
-    {0, "{", "it looks like JSON, perhaps the error message of a failed download"},
-    {0, "<", "it looks like a web page instead of the downloaded file"},
+    // Not the length of a safetensors header of 123 bytes.
+    {0, "{", "it looks like JSON, perhaps the error message of a failed download", "\""},
 };
 
 // Formats without a magic: by the end of a file's name.
@@ -100,6 +107,13 @@ bool is_hdf5(std::string_view text) {
   return false;
 }
 
+// Whether it begins as pages and XML do. A length of 60 is no page.
+bool is_page(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return begins_in_any_case(text, "<!doctype") || begins_in_any_case(text, "<html") ||
+         begins_in_any_case(text, "<?xml");
+}
+
 }  // namespace
 
 std::string_view describe_stranger(ByteSpan front, std::string_view name) {
@@ -112,6 +126,7 @@ std::string_view describe_stranger(ByteSpan front, std::string_view name) {
     }
   }
   if (is_hdf5(text)) return kHdf5;
+  if (is_page(text)) return kPage;
   for (const Named& named : kNamed) {
     if (name.ends_with(named.end)) return named.what;
   }

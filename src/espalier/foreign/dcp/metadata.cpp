@@ -629,7 +629,10 @@ bool looks_like_dcp(ByteSpan front, std::uint64_t) {
   constexpr std::size_t kSearched = 512;
   const std::string_view text = as_text(front).substr(0, kSearched);
   if (text.size() < 2 || text[0] != '\x80' || text[1] < 2 || text[1] > 5) return false;
-  const std::size_t cls = text.find("Metadata");
+  // The class comes first: after GLOBAL, or as a text, which may stand in a frame.
+  const std::size_t module = text.find("torch.distributed.");
+  if (module != 3 && module != 4 && module != 13) return false;
+  const std::size_t cls = text.find("Metadata", module);
   return cls != text.npos && text.find("state_dict_metadata", cls) != text.npos;
 }
 

@@ -25,12 +25,12 @@ std::uint64_t number(ByteSpan bytes) {
 
 }  // namespace
 
-// A pickle begins with an empty map, as its protocol is 0x80; other files with a first key that is
-// no text or, like the length of a safetensors header, has zeros.
-bool looks_like_msgpack(ByteSpan front, std::uint64_t file_size) {
+// A pickle begins with an empty map, as its protocol is 0x80, and one that was cut may have no
+// more; other files with a first key that is no text or, like the length of a safetensors header,
+// has zeros.
+bool looks_like_msgpack(ByteSpan front, std::uint64_t) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(front[i]); };
   if (front.empty()) return false;
-  if (byte(0) == 0x80) return file_size == 1;
   const bool is_short = byte(0) >= 0x81 && byte(0) <= 0x8F;
   if (!is_short && byte(0) != 0xDE && byte(0) != 0xDF) return false;
   std::size_t at = is_short ? 1 : (byte(0) == 0xDE ? 3 : 5);

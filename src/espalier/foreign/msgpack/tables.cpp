@@ -132,6 +132,7 @@ class Source {
       }
       case Type::kText:
         builder_.string(node.as_text());
+        note_placeholder(node.as_text());
         break;
       case Type::kBytes:
         builder_.bytes(as_bytes(node.as_text()));
@@ -156,9 +157,18 @@ class Source {
 
   void label(std::string text) { builder_.label(*labels_.insert(std::move(text)).first); }
 
-  void warn(std::string message) {
-    notes_.add({Note::Kind::kWarning, notes_.is_listing() ? walk_.current_path() : std::string(),
-                std::move(message)});
+  void warn(std::string message, Note::Kind kind = Note::Kind::kWarning) {
+    notes_.add(
+        {kind, notes_.is_listing() ? walk_.current_path() : std::string(), std::move(message)});
+  }
+
+  // What Orbax and, of arrays of several processes, flax write in place of an array.
+  void note_placeholder(std::string_view text) {
+    if (!text.starts_with("PLACEHOLDER://") && !text.starts_with("//GDAPlaceholder:")) return;
+    warn(
+        "this text stands for an array in a folder beside the file, which is not read; restore it "
+        "with orbax.checkpoint and save it with espalier.save()",
+        Note::Kind::kLoss);
   }
 
   void add_extension(const MsgpackNode& node) {

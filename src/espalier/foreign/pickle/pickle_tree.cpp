@@ -178,7 +178,7 @@ PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
     const Node pair[] = {items[i], items[i + 1]};
     pairs.push_back(made(nodes(Kind::kTuple, {}, pair)));
   }
-  return nodes(Kind::kList, "dict.items", pairs);
+  return nodes(Kind::kList, kItemsLabel, pairs);
 }
 
 bool PickleTree::is_first(PickleRef key, Identities& seen) {
@@ -524,6 +524,10 @@ bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
   }
   if (!shape.label.empty()) builder.label(shape.label);
   if (shape.label == kGlobalLabel) note_path(shape.text);
+  if (shape.label == kItemsLabel) {
+    note(Note::Kind::kWarning,
+         "This dict has keys other than texts and integers of 64 bits; it is a list of pairs.");
+  }
   switch (shape.from) {
     case From::kNothing:
       builder.null();

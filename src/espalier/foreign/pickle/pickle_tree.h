@@ -226,6 +226,7 @@ class PickleTree {
   /// What making a text costs: see count_steps().
   static constexpr std::uint64_t kMadeBytesPerStep = 4;
   static constexpr std::string_view kGlobalLabel = "python.global";
+  static constexpr std::string_view kItemsLabel = "dict.items";
 
   PickleShape shape_object(PickleRef ref);
   std::optional<PickleShape> shape_python(PickleGlobal function, PickleRef ref,

@@ -22,14 +22,30 @@ namespace {
 constexpr std::uint64_t kMinHeaderBytes = 2;
 // Texts have 32-bit offsets, whatever the limits say.
 constexpr std::uint64_t kMaxHeaderBytes = (std::uint64_t{1} << 32) - 1;
+// A length below this and a brace after it begin no valid file of another format: GGUF has its
+// version in the upper half, a zip archive no method 123, and a msgpack map no key twice.
+constexpr std::uint64_t kNoOtherFormat = std::uint64_t{1} << 31;
+
+bool has_brace(ByteSpan front) {
+  return front.size() > kSafetensorsLengthBytes && front[kSafetensorsLengthBytes] == std::byte{'{'};
+}
 
 }  // namespace
+
+bool is_safetensors(ByteSpan front, std::uint64_t) {
+  return has_brace(front) && load_le<std::uint64_t>(front.data()) < kNoOtherFormat;
+}
 
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
   if (front.size() <= kSafetensorsLengthBytes || has_magic(front)) return false;
   const auto header = load_le<std::uint64_t>(front.data());
-  return front[kSafetensorsLengthBytes] == std::byte{'{'} ||
-         (header >= kMinHeaderBytes && header <= file_size - kSafetensorsLengthBytes);
+  if (has_brace(front)) {
+    // But for a text, such as {"data":{}}: eight bytes from 1 to 127 before the brace.
+    constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101;
+    return ((header | (header - kOnes)) & kOnes << 7) != 0;
+  }
+  return header >= kMinHeaderBytes && header <= Limits{}.foreign_header_bytes &&
+         header <= file_size - kSafetensorsLengthBytes;
 }
 
 SafetensorsOpener::SafetensorsOpener(const OpenOptions& options) : HeadOpener(options) {

@@ -15,9 +15,12 @@
 
 namespace espalier {
 
-/// Whether a file that begins with `front` may be a safetensors file. The format has no magic, only
-/// a header length that fits the file and usually a brace after it. One of the two is enough, so a
-/// damaged file is still reported as safetensors.
+/// Whether a file that begins with `front` is a safetensors file or no valid file at all: it has a
+/// length and a brace after it that no other format begins with. The format has no magic.
+bool is_safetensors(ByteSpan front, std::uint64_t file_size);
+
+/// Whether a file that no other format takes may be a damaged safetensors file. A length that fits
+/// the file or a brace after it is enough, so that the error says what is wrong with it.
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size);
 
 /// The machine that opens a safetensors file. Besides the errors of every opener, finish() returns

@@ -4,10 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
@@ -27,16 +27,6 @@ constexpr std::string_view kByteOrder = "byteorder";
 // from a small file. PyTorch stores its pickles as they are.
 constexpr std::uint64_t kMostInflatedPickle = 64;
 constexpr std::uint64_t kFreeInflated = std::uint64_t{1} << 20;
-
-bool is_in_any_case(std::string_view text, std::string_view small) {
-  return std::equal(text.begin(), text.end(), small.begin(), small.end(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
-}
-
-bool begins_in_any_case(std::string_view text, std::string_view small) {
-  return is_in_any_case(text.substr(0, small.size()), small);
-}
 
 // The folder of an entry named <folder>/data.pkl in any case, with its slash.
 std::optional<std::string_view> folder_of_pickle(const ZipEntry& entry) {
@@ -106,27 +96,40 @@ class ArchiveStorages final : public TorchStorages {
 
 // Bytes of storages that no tensor of `tables` reaches.
 std::uint64_t unreached_bytes(const OwnedTables& tables, std::uint64_t stored) {
-  std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> runs;
+  std::vector<Extent> runs;
+  std::vector<std::uint32_t> order;
   runs.reserve(tables.tensors.size());
   for (const ChunkRecord& chunk : tables.chunks) {
-    if (!runs.empty() && std::get<0>(runs.back()) == chunk.file &&
-        std::get<2>(runs.back()) == chunk.offset) {
-      std::get<2>(runs.back()) += chunk.stored;
+    if (!runs.empty() && runs.back().file == chunk.file &&
+        runs.back().offset + runs.back().length == chunk.offset) {
+      runs.back().length += chunk.stored;
     } else {
-      runs.emplace_back(chunk.file, chunk.offset, chunk.offset + chunk.stored);
+      order.push_back(static_cast<std::uint32_t>(runs.size()));
+      runs.push_back({chunk.file, chunk.offset, chunk.stored});
     }
   }
-  merge_sort_runs(runs, std::less<>());
+  sort_numbers(order, [&](std::uint32_t a, std::uint32_t b) {
+    return runs[a].file != runs[b].file ? runs[a].file < runs[b].file
+                                        : runs[a].offset < runs[b].offset;
+  });
   std::uint64_t reached = 0;
   std::uint32_t file = 0;
   std::uint64_t end = 0;
-  for (const auto& [in, from, to] : runs) {
-    if (in != file) end = 0;
-    file = in;
-    if (to > end) reached += to - std::max(from, end);
+  for (const std::uint32_t number : order) {
+    const Extent& run = runs[number];
+    if (run.file != file) end = 0;
+    file = run.file;
+    const std::uint64_t to = run.offset + run.length;
+    if (to > end) reached += to - std::max(run.offset, end);
     end = std::max(end, to);
   }
   return stored - std::min(stored, reached);
+}
+
+tl::unexpected<Error> two_opinions(std::string_view what, const ZipEntry& entry) {
+  std::string text = "the archive ";
+  text.append(what).append(", and programs take either of them");
+  return fail(ErrorCode::kForeignInvalid, text, entry.header_offset);
 }
 
 class TorchReader final : public ContentReader {
@@ -203,19 +206,20 @@ class TorchReader final : public ContentReader {
       const auto folder = folder_of_pickle(entries[i]);
       if (!folder) continue;
       if (pickle_) {
-        return fail(ErrorCode::kForeignInvalid,
-                    "the archive has two data.pkl, and programs take either of them",
-                    entries[i].header_offset);
+        return two_opinions("has two data.pkl", entries[i]);
       }
       pickle_ = i;
       folder_ = *folder;
     }
+    for (const ZipEntry& entry : entries) {
+      if (entry.name.starts_with(folder_) || entry.is_folder()) continue;
+      ++outside_;
+      if (!entry.name.ends_with(".npy")) continue;
+      return two_opinions("is both a file of PyTorch and an .npz", entry);
+    }
     order_ = directory.find_in_any_case(folder_ + std::string(kByteOrder));
     if (const auto twin = directory.find_case_twin()) {
-      return fail(ErrorCode::kForeignInvalid,
-                  "the archive has two entries whose names differ only in case, and programs take "
-                  "either of them",
-                  entries[*twin].header_offset);
+      return two_opinions("has two entries whose names differ only in case", entries[*twin]);
     }
     for (const auto& [number, name] :
          {std::pair(pickle_, kPickle), std::pair(order_, kByteOrder)}) {
@@ -240,27 +244,33 @@ class TorchReader final : public ContentReader {
       if (begins_in_any_case(rest, "code/")) ++code;
       if (begins_in_any_case(rest, "constants/")) ++constants;
     }
+    const auto note = [&](Note::Kind kind, std::string text) {
+      parts.notes.add({kind, "", std::move(text)});
+    };
     if (const std::uint64_t lost = unreached_bytes(parts.tables, stored); lost > 0) {
-      parts.notes.add({Note::Kind::kWarning, "",
-                       counted(lost, "byte") +
-                           " of the storages belong to no tensor; a converted file lacks them."});
+      note(Note::Kind::kWarning,
+           counted(lost, "byte") +
+               " of the storages belong to no tensor; a converted file lacks them.");
+    }
+    if (outside_ > 0) {
+      note(Note::Kind::kLoss, "The archive holds " + counted(outside_, "file") + " outside " +
+                                  folder_ + ", which are not shown.");
     }
     if (code > 0) {
-      parts.notes.add(
-          {Note::Kind::kCode, "",
+      note(Note::Kind::kCode,
            "The archive holds TorchScript code, which torch.jit would run; it is neither "
-           "shown nor run here."});
+           "shown nor run here.");
     }
     if (constants > 0) {
-      parts.notes.add({Note::Kind::kLoss, "",
-                       "The archive holds " + counted(constants, "constant") +
-                           " of TorchScript code, which are not shown."});
+      note(Note::Kind::kLoss, "The archive holds " + counted(constants, "constant") +
+                                  " of TorchScript code, which are not shown.");
     }
   }
 
   TorchCalls* calls_;
   std::optional<std::uint32_t> pickle_;
   std::string folder_;
+  std::uint64_t outside_ = 0;  // entries that are not in it
   std::size_t pickle_ticket_ = 0;
   std::optional<std::uint32_t> order_;
   std::optional<std::size_t> order_ticket_;

@@ -104,7 +104,7 @@ class LegacyParser {
     }
     file.sorted.resize(file.storages.size());
     std::iota(file.sorted.begin(), file.sorted.end(), 0u);
-    merge_sort_runs(file.sorted, [&](std::uint32_t a, std::uint32_t b) {
+    sort_numbers(file.sorted, [&](std::uint32_t a, std::uint32_t b) {
       return file.storages[a].key < file.storages[b].key;
     });
     for (std::size_t i = 1; i < file.sorted.size(); ++i) {

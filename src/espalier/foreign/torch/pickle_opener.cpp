@@ -125,7 +125,7 @@ Result<void> PickleOpener::want_more() {
   if (have >= most) {
     return fail(ErrorCode::kLimitExceeded,
                 "the pickle has more than the " + counted(options().limits.pickle_bytes, "byte") +
-                    " that Limits::pickle_bytes allows",
+                    " that Limits::pickle_bytes allows; save its values with espalier.save()",
                 have);
   }
   const std::uint64_t length = std::min(most, have * kGrowth) - have;

@@ -273,7 +273,7 @@ Result<void> ZipDirectory::check_order(const ZipEnd& end) {
   std::vector<std::uint32_t> order;
   order.reserve(entries_.size());
   for (std::uint32_t i = 0; i < entries_.size(); ++i) order.push_back(i);
-  merge_sort_runs(order, [&](std::uint32_t a, std::uint32_t b) {
+  sort_numbers(order, [&](std::uint32_t a, std::uint32_t b) {
     return entries_[a].header_offset < entries_[b].header_offset;
   });
   const std::uint64_t first =

@@ -6,10 +6,11 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_ma
 import json
 import os
 import pathlib
+import resource
 import struct
 import sys
 
-from test_cli import BAD_INPUT, CHECK_FAILED, EQUAL_BY_HASHES, OK, USAGE
+from test_cli import BAD_INPUT, CHECK_FAILED, EQUAL_BY_HASHES, IO, OK, USAGE
 from test_write import Writing, safetensors
 
 
@@ -145,6 +146,47 @@ class Map(Writing):
         self.map_errors(self.input, "--set", "p=2", "--force", "--ledger", self.input)
         self.assertIn("a name of its own", self.map_errors(self.input, "--set", "p=2", "--ledger", self.new("none.espalier")))
         self.assertTrue(self.read("in.safetensors"))
+
+    def test_a_ledger_replaces_nothing_that_is_read_or_written(self):
+        labels = self.write("labels.json", b'{"espalier_map": 1, "rules": ["a <-> x::a", "b <-> y::b"]}')
+        both = self.write("both.safetensors", safetensors([("a", "F32", [1], f32(1)), ("b", "F32", [1], f32(2))]))
+        os.mkdir(self.new("dir"))
+        into = ("map", both, "-o", self.new("dir"), "--map", labels)
+        self.assertIn("a name of its own", self.errors(*into, "--ledger", self.new("dir/x.espalier")))
+        self.assertEqual(os.listdir(self.new("dir")), [])
+        # A link to the file that is made leads nowhere yet; and two results may lead to one file.
+        os.symlink("none.espalier", self.new("link"))
+        self.assertIn("a name of its own", self.map_errors(self.input, "--set", "p=2", "--force", "--ledger", self.new("link")))
+        os.symlink("y.espalier", self.new("dir/x.espalier"))
+        self.assertIn("two labels would make this file", self.errors(*into, "--force"))
+        self.assertFalse(os.path.exists(self.new("none.espalier")))
+        self.assertEqual(os.listdir(self.new("dir")), ["x.espalier"])
+
+    def test_what_is_read_beside_checkpoints_is_not_replaced(self):
+        self.run_map(self.input, "--set", "p=2", out="like.espalier")
+        texts = {"--map": self.map, "--config": self.write("config.json", b'{"head_dim": 4}'),
+                 "--param-order": self.write("order.txt", b"norm\n"), "--like": self.new("like.espalier")}
+        options = [each for option in texts.items() for each in option] + ["--to", "espalier", "--force"]
+        for option, file in texts.items():
+            before = pathlib.Path(file).read_bytes()
+            for results in (("-o", file), ("-o", self.new("none.espalier"), "--ledger", file)):
+                self.assertIn(f"{file}: this file is read as {option}, ", self.errors("map", self.input, *options, *results))
+            self.assertEqual(pathlib.Path(file).read_bytes(), before)
+        self.assertFalse(os.path.exists(self.new("none.espalier")))
+
+    def test_a_ledger_is_replaced_whole_or_not_at_all(self):
+        ledger = self.write("ledger.jsonl", b"old")
+        rename = self.write("rename.json", b'{"espalier_map": 1, "rules": ["t{i} <-> u{i}"]}')
+        tensors = self.write("tensors.safetensors", safetensors([(f"t{i}", "U8", [1], b"x") for i in range(10)]))
+        small = ("map", tensors, self.new("small.safetensors"), "--map", rename, "--no-metadata")
+        self.run_cli(*small, "--force", "--ledger", ledger, expect=IO,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+        self.assertEqual(self.read("ledger.jsonl"), b"old")
+        self.assertTrue(self.stderr.startswith(f"espalier: {ledger}: "), self.stderr)
+        # A folder that is missing is noticed first.
+        os.remove(self.new("small.safetensors"))
+        self.assertIn("code file_not_found", self.errors(*small, "--ledger", self.new("none/ledger.jsonl"), expect=IO))
+        self.assertEqual([name for name in self.files() if name.startswith(("small", ".espalier-"))], [])
 
     def test_errors_name_rules_and_tensors(self):
         lacks = self.write("lacks.safetensors", safetensors(

@@ -22,6 +22,7 @@
 #include "cli/writing/write_result.h"
 #include "espalier/base/escaped.h"
 #include "espalier/codec/compression_level.h"
+#include "espalier/file_sink.h"
 #include "espalier/mapped_checkpoint.h"
 #include "espalier/read/opening_machine.h"
 
@@ -102,27 +103,40 @@ bool fits_reversed(const MapCommandOptions& options, MappedOptions mapped_option
   return inputs && map_through(options.map, std::move(*inputs), mapped_options);
 }
 
-// That the ledger takes the place of nothing that is read or written.
-tl::expected<void, Failure> check_ledger(const MapCommandOptions& options) {
-  if (options.ledger.empty()) return {};
-  std::vector<std::string> others = options.names;
-  for (const std::string& text : options.labelled) {
-    others.push_back(text.substr(std::min(text.find('=') + 1, text.size())));
+// What is read beside checkpoints is no result's to replace.
+void keep_what_is_read(const MapCommandOptions& options) {
+  KeptFiles& kept = *options.common.kept;
+  for (const std::string& map : options.map.names) {
+    if (is_map_file(map)) kept.add(map, "--map");
   }
-  if (options.output) others.push_back(*options.output);
-  for (const std::string& other : others) {
-    std::error_code error;
-    const bool is_same =
-        fs::equivalent(other, options.ledger, error) ||
-        fs::weakly_canonical(other, error) == fs::weakly_canonical(options.ledger, error);
-    if (is_same) {
+  for (const std::string& config : options.map.configs) kept.add(config, "--config");
+  if (!options.map.param_order.empty()) kept.add(options.map.param_order, "--param-order");
+  if (!options.like.empty()) kept.add(options.like, "--like");
+}
+
+// That the ledger takes the place of nothing that is read, and of none of the checkpoints.
+tl::expected<void, Failure> check_ledger(const MapCommandOptions& options,
+                                         const std::vector<std::string>& checkpoints) {
+  if (options.ledger.empty()) return {};
+  for (const std::string& checkpoint : checkpoints) {
+    if (is_same_file(checkpoint, options.ledger)) {
       return refuse(options.ledger,
                     "the ledger would take the place of a checkpoint; give it a "
                     "name of its own");
     }
   }
   if (auto ok = check_target(options.ledger, options.write); !ok) return about(options.ledger, ok);
-  return check_not_needed(options.ledger, options.write);
+  return check_not_needed(options.ledger, options.write, options.common);
+}
+
+// The checkpoints that the command line names.
+std::vector<std::string> named_checkpoints(const MapCommandOptions& options) {
+  std::vector<std::string> named = options.names;
+  for (const std::string& text : options.labelled) {
+    named.push_back(text.substr(std::min(text.find('=') + 1, text.size())));
+  }
+  if (options.output) named.push_back(*options.output);
+  return named;
 }
 
 // One file for a state, or a folder with one for each label.
@@ -154,7 +168,7 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
       }
       target = (fs::path(target) / name).string();
       const bool is_twice = std::any_of(files.begin(), files.end(), [&](const Planned& file) {
-        return file.route.target == target;
+        return is_same_file(file.route.target, target);
       });
       if (is_twice) {
         return refuse(target,
@@ -165,6 +179,9 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
     if (auto ok = check_target(target, write); !ok) return about(target, ok);
     auto format = target_format(target, write, Formats::kTrees);
     if (!format) return about(target, format);
+    if (auto ok = check_not_needed(target, write, options.common); !ok) {
+      return tl::unexpected(ok.error());
+    }
     files.push_back({{source, target}, *format, &output});
   }
   return files;
@@ -186,6 +203,9 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
   if (!outputs) return tl::unexpected(failure_of(options, outputs.error()));
   auto files = plan_files(*outputs, options);
   if (!files) return tl::unexpected(files.error());
+  std::vector<std::string> targets;
+  for (const Planned& file : *files) targets.push_back(file.route.target);
+  if (auto ok = check_ledger(options, targets); !ok) return tl::unexpected(ok.error());
   for (const MapStage& stage : stages) {
     auto ok = stage.mapped.check();
     if (!ok) return tl::unexpected(failure_of(options, ok.error()));
@@ -198,6 +218,14 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
   }
   auto metadata = mapped.metadata();
   if (!metadata) return tl::unexpected(failure_of(options, metadata.error()));
+  std::optional<FileSink> ledger;
+  if (!options.ledger.empty()) {
+    // Before anything is written: its folder may be missing.
+    auto sink = FileSink::create(options.ledger,
+                                 {.sync = !options.write.no_sync, .replace = options.write.force});
+    if (!sink) return about(options.ledger, sink);
+    ledger.emplace(std::move(*sink));
+  }
   std::vector<Written> written;
   for (const Planned& file : *files) {
     TargetOptions own = write;
@@ -208,8 +236,8 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
     if (one->stopped_by != 0) return ended_by(one->stopped_by);
     written.push_back(std::move(*one));
   }
-  if (!options.ledger.empty()) {
-    if (auto ok = write_ledger(options.ledger, stages); !ok) return about(options.ledger, ok);
+  if (ledger) {
+    if (auto ok = write_ledger(*ledger, stages); !ok) return about(options.ledger, ok);
   }
   if (options.common.json) {
     print_map_json(out, stages.back(), options.map.reverse, written);
@@ -239,7 +267,10 @@ Outcome run_map(MapCommandOptions options, Output& out) {
                   "`espalier map --list`");
   }
   if (auto ok = settle_names(options); !ok) return about(std::string(), ok);
-  if (auto ok = check_ledger(options); !ok) return tl::unexpected(ok.error());
+  keep_what_is_read(options);
+  if (auto ok = check_ledger(options, named_checkpoints(options)); !ok) {
+    return tl::unexpected(ok.error());
+  }
   MappedOptions mapped_options;
   auto lift = lift_options(options.map);
   if (!lift) return tl::unexpected(lift.error());

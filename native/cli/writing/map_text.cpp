@@ -1,15 +1,12 @@
 #include "cli/writing/map_text.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/terminal/colors.h"
 #include "cli/terminal/json_writer.h"
@@ -23,7 +20,6 @@
 #include "espalier/map/key_map_parts.h"
 #include "espalier/map/plan.h"
 #include "files/map/map_targets.h"
-#include "files/os/posix.h"
 
 namespace espalier::cli {
 namespace {
@@ -492,14 +488,11 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
   return {};
 }
 
-Result<void> write_ledger(const std::string& file, const std::vector<MapStage>& stages) {
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return fail_with_errno(errno, "open the ledger");
-  Output out(fd);
+Result<void> write_ledger(Sink& sink, const std::vector<MapStage>& stages) {
+  Output out(sink);
   for (const MapStage& stage : stages) write_ledger(out, stage);
-  auto finished = out.finish();
-  if (::close(fd) != 0 && finished) return fail_with_errno(errno, "close the ledger");
-  return finished;
+  if (auto ok = out.finish(); !ok) return ok;
+  return sink.commit();
 }
 
 }  // namespace espalier::cli

@@ -11,6 +11,7 @@
 #include "cli/writing/write_result.h"
 #include "espalier/error.h"
 #include "espalier/mapped_checkpoint.h"
+#include "espalier/sink.h"
 
 namespace espalier::cli {
 
@@ -32,9 +33,8 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
                                              const std::string& name, bool json);
 
 /// Writes a line of JSON for each target and each leaf that is dropped, and one with totals; for
-/// one map after the other.
-[[nodiscard]] Result<void> write_ledger(const std::string& file,
-                                        const std::vector<MapStage>& stages);
+/// one map after the other. Commits the sink.
+[[nodiscard]] Result<void> write_ledger(Sink& sink, const std::vector<MapStage>& stages);
 
 }  // namespace espalier::cli
 

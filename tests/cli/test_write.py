@@ -858,6 +858,70 @@ class Patches(Writing):
                 self.assertEqual(pathlib.Path(self.new(name)).read_bytes(), data, command)
 
 
+class Parts(Writing):
+    """No command replaces a part of a model in several files: its tensors would be lost."""
+
+    def setUp(self):
+        super().setUp()
+        self.shards = [self.write(f"m-0000{i}-of-00002.safetensors", safetensors([(name, "F32", [1], name.encode() * 4)]))
+                       for i, name in ((1, "v"), (2, "w"))]
+        names = [os.path.basename(shard) for shard in self.shards]
+        self.index = self.write("m.safetensors.index.json", json.dumps({"weight_map": dict(zip("vw", names))}).encode())
+        self.before = [pathlib.Path(shard).read_bytes() for shard in self.shards]
+
+    def refused(self, text, *args):
+        self.run_cli(*args, expect=USAGE)
+        self.assertIn(text, self.stderr)
+        self.assertEqual([pathlib.Path(shard).read_bytes() for shard in self.shards], self.before)
+
+    def test_of_an_input(self):
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        rename = self.write("rename.json", b'{"espalier_map": 1, "rules": ["v <-> v", "w <-> w"]}')
+        whole = self.write("whole.safetensors", safetensors([(name, "F32", [1], b"new!") for name in "vw"]))
+        # The shards lie elsewhere, behind links, so that no index stands beside the target.
+        os.mkdir(self.new("linked"))
+        os.mkdir(self.new("blobs"))
+        index = shutil.move(self.index, self.new("linked"))
+        for i, shard in enumerate(self.shards):
+            os.symlink(os.path.join("..", "blobs", os.path.basename(shard)), self.new(f"linked/{os.path.basename(shard)}"))
+            self.shards[i] = shutil.move(shard, self.new("blobs"))
+        target = self.shards[0]
+        for args in (["extract", index, "v", "-o", target], ["convert", index, target, "--to", "espalier"],
+                     ["convert", index, "-o", target], ["merge", index, other, "-o", target],
+                     ["map", index, "-o", target, "--map", rename],
+                     ["map", index, self.new("new.espalier"), "--map", rename, "--ledger", target],
+                     ["map", whole, self.new("new.espalier"), "--map", rename, "--like", index, "--ledger", target]):
+            self.refused(f"{target}: the input needs this file", *args, "--force", "--no-metadata")
+        self.assertFalse(os.path.exists(self.new("new.espalier")))
+
+    def test_of_a_model_beside_the_target(self):
+        os.remove(self.shards.pop())
+        self.before.pop()
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        target, = self.shards
+        refers = "other checkpoints of the folder refer to this file"
+        for index in ("m.safetensors.index.json", "m.safetensors.index.fp16.json", "pytorch_model.bin.index.json"):
+            os.rename(self.index, self.new(index))
+            self.index = self.new(index)
+            self.refused(refers, "convert", other, target, "--force")
+        # Text that is no index means nothing, and an index that is damaged may mean everything.
+        text = b'{"metadata": ["' + b"x" * 70_000 + b'"]}'
+        os.rename(self.write("notes.json", text), self.new("notebook.json"))
+        self.run_cli("convert", other, self.new("new.safetensors"))
+        self.run_cli("convert", other, self.new("new.safetensors"), "--force")
+        self.write("n.safetensors.index.json", text)
+        self.run_cli("convert", other, self.new("new.safetensors"), "--force", expect=BAD_INPUT)
+        self.assertIn("it is unknown which files this one needs", self.stderr)
+
+    def test_of_a_distributed_checkpoint(self):
+        folder = shutil.copytree(os.path.join(test_cli.Safetensors.DATA, "../foreign/dcp/files/flat.dcp"), self.new("run"))
+        self.shards = sorted(str(part) for part in pathlib.Path(folder).glob("*.distcp"))
+        self.before = [pathlib.Path(part).read_bytes() for part in self.shards]
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        self.refused("the input needs this file", "convert", folder, self.shards[0], "--to", "espalier", "--force")
+        self.refused("other checkpoints of the folder refer", "convert", other, self.shards[0], "--to", "espalier", "--force")
+
+
 class Prune(Writing):
     """Removing checkpoints that nothing needs."""
 
@@ -897,6 +961,11 @@ class Prune(Writing):
         self.assertEqual(self.steps(), [4, 8, 10, 12])
         self.assertIn(": ok", self.text("verify", self.step(12)))
         self.assertTrue(os.path.exists(self.new("run/notes.txt")))
+
+    def test_what_an_index_needs_stays(self):
+        self.write("run/m.index.json", json.dumps({"weight_map": {"w": "step_2.espalier"}}).encode())
+        self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(self.steps(), [2, 10, 12])
 
     def test_names_links_and_young_files(self):
         os.rename(self.step(3), self.new("run/best.espalier"))

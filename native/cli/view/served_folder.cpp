@@ -15,7 +15,7 @@
 
 #include "cli/selection/natural_order.h"
 #include "cli/terminal/json_writer.h"
-#include "espalier/base/stars.h"
+#include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
 #include "files/os/regular_file.h"
 #include "serve/resource.h"
@@ -31,20 +31,12 @@ constexpr int kMostDepth = 2;
 // Where the site has the files.
 constexpr std::string_view kPrefix = "files/0/";
 
-// Whether a file of this name is opened. Hidden files are not, unless all of the name is an ending.
-bool is_opened(const FormatInfo& format, std::string_view name) {
-  return std::any_of(format.endings.begin(), format.endings.end(), [&](const FormatEnding& ending) {
-    return name == ending.text ||
-           (!name.starts_with('.') && matches_stars("*" + std::string(ending.text), name));
-  });
-}
-
 // What a page needs to open a checkpoint: the file, or the parts of one in several files.
 bool is_served(std::string_view name) {
   const auto formats = all_formats();
   return std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
     const std::string_view part = format->part_ending;
-    return is_opened(*format, name) ||
+    return is_named_as(*format, name) ||
            (!part.empty() && !name.starts_with('.') && name.ends_with(part));
   });
 }
@@ -139,7 +131,7 @@ bool is_folder_of_checkpoints(const fs::path& folder) {
   const bool is_one = std::any_of(files.begin(), files.end(), [&](const Listed& file) {
     const bool is_here = file.path.find('/') == std::string::npos;
     return is_here && std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
-             return format->needs_folder && is_opened(*format, file.path);
+             return format->needs_folder && is_named_as(*format, file.path);
            });
   });
   return !files.empty() && !is_one;

@@ -430,6 +430,18 @@ class Folders(Writing):
                      (self.a, "--compress", "9", self.new("x.espalier"))):
             self.run_cli("convert", *args, expect=USAGE)
             self.assertIn("; if 9 is a level, write --compress=9 (code", self.stderr)
+        # Links lead to one file, or to an input that is still to be read.
+        os.symlink("b.1.espalier", self.new("dir/a.espalier"))
+        self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", "-f", expect=USAGE)
+        self.assertIn("would both be written to this file", self.stderr)
+        os.remove(self.new("dir/a.espalier"))
+        self.assertEqual(self.written(), [])
+        os.symlink("../b.1", self.new("dir/a.espalier"))
+        self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", "-f", expect=USAGE)
+        self.assertIn(f"a.espalier: this file is the input {self.b}, and would be replaced", self.stderr)
+        os.remove(self.new("dir/a.espalier"))
+        self.assertEqual(self.written(), [])
+        self.assertEqual(self.read("b.1")[-4:], b"bbbb")
         self.write("dir/b.1.espalier", b"old")
         self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", expect=USAGE)
         self.assertIn("b.1.espalier: the file exists", self.stderr)
@@ -961,6 +973,20 @@ class Prune(Writing):
         self.assertEqual(self.steps(), [4, 8, 10, 12])
         self.assertIn(": ok", self.text("verify", self.step(12)))
         self.assertTrue(os.path.exists(self.new("run/notes.txt")))
+
+    def test_files_of_other_formats_stay_whatever_their_names(self):
+        array = io.BytesIO()
+        numpy.save(array, numpy.arange(3))
+        self.write("run/step_91.espalier", array.getvalue())
+        self.write("run/step_92.espalier", safetensors([("w", "F32", [1], b"aaaa")]))
+        self.age()
+        found = json.loads(self.run_cli("prune", self.new("run"), "--keep-last", "1", "--delete", "--json", expect=None))
+        self.assertEqual(self.code, OK)
+        # Nor does one count as the last.
+        self.assertEqual(self.steps(), [10, 12, 91, 92])
+        self.assertNotIn("step_91.espalier", [each["file"] for each in found["files"]])
+        for step, what in ((91, "NumPy"), (92, "safetensors")):
+            self.assertIn(f"{self.step(step)}: this is no Espalier file ({what}), and stays\n", self.stderr)
 
     def test_what_an_index_needs_stays(self):
         self.write("run/m.index.json", json.dumps({"weight_map": {"w": "step_2.espalier"}}).encode())

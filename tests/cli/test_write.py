@@ -82,6 +82,10 @@ class Formats(Writing):
         for pattern in ("model/**", "model", "layers/0/w", "{model,layers}"):
             self.run_cli("extract", self.path("sample"), pattern, "betas", expect=USAGE, cwd=self.folder)
             self.assertIn(f"{pattern}: OUT is missing: this is a pattern", self.stderr)
+            # Nor does --to make it a name.
+            for more in ((), ("betas",)):
+                self.run_cli("extract", self.path("sample"), pattern, *more, "--to", "espalier", "-q", expect=USAGE, cwd=self.folder)
+                self.assertIn(f"{pattern}: OUT is missing: this is a pattern", self.stderr)
         for command in ("extract", "convert"):
             self.run_cli(command, self.path("sample"), expect=USAGE)
             self.assertRegex(self.stderr, "OUT is (required|missing)")
@@ -104,8 +108,9 @@ class Formats(Writing):
         self.assertEqual(self.code, OK)
         self.assertRegex(self.stderr, r"\Aespalier: [^\n]+; write -o OUT\n\Z")
         self.assertEqual(self.read("old.espalier"), self.read("new.espalier"))
-        self.run_cli("extract", sample, old, "model", "--quiet", "--force")
-        self.assertEqual(self.stderr, "")
+        self.run_cli("extract", sample, old, "model", "--quiet", "--force", expect=None)
+        self.assertEqual(self.code, OK)
+        self.assertRegex(self.stderr, r"\Aespalier: [^\n]+; write -o OUT\n\Z")
 
 
 class Numpy(Writing):

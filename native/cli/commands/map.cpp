@@ -255,11 +255,9 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   }
   if (options.old_reverse) {
     options.map.reverse = true;
-    if (!options.common.quiet) {
-      print_error(
-          "map: --reverse is of an earlier version, and goes with the next one; write "
-          "--map-reverse");
-    }
+    print_error(
+        "map: --reverse is of an earlier version, and goes with the next one; write "
+        "--map-reverse");
   }
   if (options.map.names.empty()) {
     return refuse("",

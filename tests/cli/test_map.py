@@ -188,6 +188,16 @@ class Map(Writing):
         self.assertIn("code file_not_found", self.errors(*small, "--ledger", self.new("none/ledger.jsonl"), expect=IO))
         self.assertEqual([name for name in self.files() if name.startswith(("small", ".espalier-"))], [])
 
+    def test_texts_come_from_regular_files(self):
+        fifo = self.new("fifo.json")
+        os.mkfifo(fifo)
+        for option in ("--map", "--config", "--param-order"):
+            for file in (fifo, "/dev/zero", self.folder + "/"):
+                errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, file, expect=BAD_INPUT)
+                self.assertIn(f"{file}: this is not a regular file; ", errors)
+            errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, self.new("no.json"), expect=IO)
+            self.assertIn("code file_not_found", errors)
+
     def test_errors_name_rules_and_tensors(self):
         lacks = self.write("lacks.safetensors", safetensors(
             [("l.0.q", "F32", [4, 2], counting(8)), ("norm", "F32", [2], f32(1, 2))]))

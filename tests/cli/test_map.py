@@ -134,6 +134,28 @@ class Map(Writing):
         self.assertIn("from l.1.k f32 [4, 2]", text)
         self.assertIn("code not_found", self.errors("map", self.input, "--map", self.map, "--set", "p=2", "--explain", "nix"))
 
+    def test_a_plan_takes_names_as_a_run_does(self):
+        pair = self.write("pair.json", b'{"espalier_map": 1, "rules": ["a <-> A"], "rest": "keep"}')
+        a, b = (self.write(f"{name}.safetensors", safetensors([(name, "F32", [1], f32(1))])) for name in "ab")
+        for last in (b, self.new("typo.safetensors")):
+            line = ("map", a, last, "--map", pair, "--to", "safetensors", "--force")
+            for more in (("--plan",), ("--explain", "A")):
+                self.assertIn(f"\n{last} is OUT, and was not read; with -o OUT, all names are inputs\n", self.text(*line, *more))
+                self.assertEqual(self.json(*line, *more)["output"], last)
+            plan = self.json(*line, "--plan")
+            self.run_cli(*line[:2], self.new("run.safetensors"), *line[3:])
+            self.assertEqual((plan["totals"]["sources"], len(self.json("ls", self.new("run.safetensors"))["nodes"])), (1, 1))
+            # A rule that lacks its tensor says it, too.
+            self.assertIn(f"; {last} was taken for OUT and not read", self.errors(*line, "--explain", "A", "--map-reverse"))
+        both = ("map", a, b, "-o", self.new("typo.safetensors"), "--map", pair)
+        self.assertEqual(self.json(*both, "--plan")["totals"]["sources"], 2)
+        self.assertNotIn("OUT", self.text(*both, "--plan"))
+        self.assertIn("code file_not_found", self.errors("map", a, self.new("typo.safetensors"), *both[3:], "--plan", expect=IO))
+        # With --in, one name is OUT, and without it an input.
+        self.assertEqual(self.json("map", a, "--map", pair, "--plan")["totals"]["sources"], 1)
+        labelled = self.write("labelled.json", b'{"espalier_map": 1, "rules": ["x::a <-> A"]}')
+        self.assertEqual(self.json("map", b, "--in", f"x={a}", "--map", labelled, "--plan")["output"], b)
+
     def test_ledger(self):
         ledger = self.new("ledger.jsonl")
         self.run_map(self.input, "--set", "p=2", "--ledger", ledger)

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,9 +34,10 @@ struct MapCommandOptions {
   CommonOptions common;
   TargetOptions write;
   bool old_reverse = false;
-  std::vector<std::string> names;     // without -o, --plan and --explain the last one is OUT
+  std::vector<std::string> names;     // without -o, the last one of several is OUT
   std::vector<std::string> labelled;  // "lora=FILE"
   std::optional<std::string> output;
+  std::optional<std::string> unread;  // what --plan and --explain took from the names for OUT
   MapOptions map;
   bool list = false;
   bool partial = false;
@@ -74,17 +74,17 @@ tl::expected<std::vector<MapInput>, Failure> open_inputs(const MapCommandOptions
   return inputs;
 }
 
-// Takes the name of the output from the inputs.
+// Takes the name of the output from the inputs. If nothing is written, the user must hear of it:
+// that name may be a shard that was meant to be read.
 Result<void> settle_names(MapCommandOptions& options) {
   if (options.output) return {};
   if (options.writes_nothing()) {
-    // A command line of a run to come may have its output.
-    std::error_code error;
-    if (options.names.size() > 1 && !is_url(options.names.back()) &&
-        !fs::exists(options.names.back(), error)) {
-      options.names.pop_back();
-    }
-    return {};
+    // Names mean what they mean in a run, so that the plan is that of the run; but a single one, of
+    // which there is no run, is an input, and a URL is never written.
+    const bool has_output = options.names.size() > (options.labelled.empty() ? 1U : 0U) &&
+                            !is_url(options.names.back());
+    if (!has_output) return {};
+    options.unread = options.names.back();
   }
   auto output = take_output(options.names, {}, options.labelled.empty() ? 1 : 0);
   if (!output) return propagate(output);
@@ -240,7 +240,7 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
     if (auto ok = write_ledger(*ledger, stages); !ok) return about(options.ledger, ok);
   }
   if (options.common.json) {
-    print_map_json(out, stages.back(), options.map.reverse, written);
+    print_map_json(out, stages.back(), options.map.reverse, written, {});
   } else if (!options.common.quiet) {
     for (const Written& each : written) print_written(out, each);
     print_map_summary(out, mapped);
@@ -294,20 +294,27 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   if (!stages && fits_reversed(options, mapped_options, stages.error().error)) {
     stages.error().error.message += "; from right to left the map fits: --map-reverse";
   }
+  if (!stages && options.unread) {
+    stages.error().error.message += "; " + escaped(*options.unread) +
+                                    " was taken for OUT and not read: with -o OUT, all names are "
+                                    "inputs";
+  }
   if (!stages) {
     return stages.error().file.empty() ? tl::unexpected(failure_of(options, stages.error().error))
                                        : tl::unexpected(stages.error());
   }
   if (!options.explain.empty()) {
-    auto ok = print_explanation(out, stages->back(), options.explain, options.common.json);
+    auto ok = print_explanation(out, stages->back(), options.explain, options.unread,
+                                options.common.json);
     if (!ok) return about("--explain", ok);
     return ExitCode::kOk;
   }
   if (options.plan) {
     if (options.common.json) {
-      print_map_json(out, stages->back(), options.map.reverse, {});
+      print_map_json(out, stages->back(), options.map.reverse, {}, options.unread);
     } else {
       for (const MapStage& stage : *stages) print_plan(out, stage, options.map.reverse, *memory);
+      print_unread(out, options.unread);
     }
     return ExitCode::kOk;
   }
@@ -358,7 +365,7 @@ void add_map(CLI::App& app, Action& action) {
   command->option_defaults()->group(kOutputGroup);
   command->add_flag("--plan", options->plan,
                     "Prove the map on the names and shapes, print what it would do, and write "
-                    "nothing");
+                    "nothing. The last of several names is OUT here, too, and is not read");
   command
       ->add_option("--explain", options->explain,
                    "Print what one tensor of the result is made of, and write nothing")

@@ -349,6 +349,11 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
   print_adapter(out, plan);
 }
 
+void print_unread(Output& out, const std::optional<std::string>& unread) {
+  if (!unread) return;
+  out.print("{} is OUT, and was not read; with -o OUT, all names are inputs\n", escaped(*unread));
+}
+
 void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   const Totals totals = totals_of(mapped);
   out.print("{}: {} renamed, {} gathered, {} computed; {} dropped\n",
@@ -371,7 +376,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
 }
 
 void print_map_json(Output& out, const MapStage& stage, bool reverse,
-                    const std::vector<Written>& written) {
+                    const std::vector<Written>& written, const std::optional<std::string>& unread) {
   const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   JsonWriter json(out);
@@ -398,6 +403,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
   json.end_array();
   write_adapter(json, plan);
   write_totals(json, mapped);
+  if (unread) json.member("output", std::string_view(*unread));
   if (!written.empty()) {
     json.key("files");
     json.begin_array();
@@ -413,7 +419,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
 }
 
 Result<void> print_explanation(Output& out, const MapStage& stage, const std::string& name,
-                               bool as_json) {
+                               const std::optional<std::string>& unread, bool as_json) {
   const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   std::optional<std::size_t> found;
@@ -460,6 +466,7 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
       json.end_object();
     }
     json.end_array();
+    if (unread) json.member("output", std::string_view(*unread));
     json.end_object();
     out.put('\n');
     return {};
@@ -485,6 +492,7 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
     out.put('\n');
   }
   if (sources.size() > kMostShown) out.print("  and {} more\n", sources.size() - kMostShown);
+  print_unread(out, unread);
   return {};
 }
 

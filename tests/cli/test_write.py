@@ -101,6 +101,12 @@ class Formats(Writing):
                 self.assertIn("-o, --output OUT", usage)
         self.assertEqual(writing, {"extract", "convert", "delta", "flatten", "merge", "map", "index", "fold", "rebase"})
 
+    def test_usage_says_how_many_names_are_meant(self):
+        for command, names in (("flatten", "IN OUT"), ("fold", "FILE OUT"), ("rebase", "FILE --onto BASE -o OUT"), ("merge", "A B... OUT")):
+            self.assertIn(f"Usage: espalier {command} [OPTIONS] {names}\n", self.text("help", command))
+        self.run_cli("rebase", "a", "b", "--onto", "c", "-o", "d", expect=USAGE)
+        self.assertIn("an argument too many", self.stderr)
+
     def test_old_forms_work_and_say_so(self):
         new, old, sample = self.new("new.espalier"), self.new("old.espalier"), self.path("sample")
         self.text("extract", sample, "model/**", "args", "-o", new)

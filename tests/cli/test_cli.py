@@ -948,6 +948,19 @@ class SeveralFiles(Cli):
         nodes = self.json("ls", self.path("sample"), "{model}", cwd=self.folder)["nodes"]
         self.assertEqual(len(nodes), 2)
         self.assertEqual(len(self.json("ls", self.path("sample"), "./model", cwd=self.folder)["files"]), 2)
+        # A file that is missing is no pattern, whatever its format; but a key may end like a file.
+        endings = re.findall(r"(?<!with )\*(\.[.\w*]+)", self.text("help", "formats"))
+        self.assertIn(".gguf", endings)
+        for ending in endings:
+            name = self.new("none" + ending.replace("*", "fp16"))
+            for command in ("ls", "stats"):
+                entries = self.json(command, self.path("sample"), name, "model", expect=None)["files"]
+                self.assertEqual([entry.get("failure", {}).get("code") for entry in entries], [None, "file_not_found"], ending)
+        key = self.new("keys.safetensors")
+        header = json.dumps({"scale.bin": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
+        pathlib.Path(key).write_bytes(struct.pack("<Q", len(header)) + header + b"x")
+        for pattern in ("scale.bin", "*.bin"):
+            self.assertEqual([node["path"] for node in self.json("ls", key, pattern)["nodes"]], ["scale.bin"])
         # A folder is no file, and a name that does not exist is a pattern.
         os.mkdir(self.new("layers"))
         self.assertEqual(len(self.json("ls", self.path("sample"), "layers", cwd=self.folder)["nodes"]), 2)

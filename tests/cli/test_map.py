@@ -6,10 +6,11 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_ma
 import json
 import os
 import pathlib
+import resource
 import struct
 import sys
 
-from test_cli import BAD_INPUT, CHECK_FAILED, EQUAL_BY_HASHES, OK, USAGE
+from test_cli import BAD_INPUT, CHECK_FAILED, EQUAL_BY_HASHES, IO, OK, USAGE
 from test_write import Writing, safetensors
 
 
@@ -133,6 +134,28 @@ class Map(Writing):
         self.assertIn("from l.1.k f32 [4, 2]", text)
         self.assertIn("code not_found", self.errors("map", self.input, "--map", self.map, "--set", "p=2", "--explain", "nix"))
 
+    def test_a_plan_takes_names_as_a_run_does(self):
+        pair = self.write("pair.json", b'{"espalier_map": 1, "rules": ["a <-> A"], "rest": "keep"}')
+        a, b = (self.write(f"{name}.safetensors", safetensors([(name, "F32", [1], f32(1))])) for name in "ab")
+        for last in (b, self.new("typo.safetensors")):
+            line = ("map", a, last, "--map", pair, "--to", "safetensors", "--force")
+            for more in (("--plan",), ("--explain", "A")):
+                self.assertIn(f"\n{last} is OUT, and was not read; with -o OUT, all names are inputs\n", self.text(*line, *more))
+                self.assertEqual(self.json(*line, *more)["output"], last)
+            plan = self.json(*line, "--plan")
+            self.run_cli(*line[:2], self.new("run.safetensors"), *line[3:])
+            self.assertEqual((plan["totals"]["sources"], len(self.json("ls", self.new("run.safetensors"))["nodes"])), (1, 1))
+            # A rule that lacks its tensor says it, too.
+            self.assertIn(f"; {last} was taken for OUT and not read", self.errors(*line, "--explain", "A", "--map-reverse"))
+        both = ("map", a, b, "-o", self.new("typo.safetensors"), "--map", pair)
+        self.assertEqual(self.json(*both, "--plan")["totals"]["sources"], 2)
+        self.assertNotIn("OUT", self.text(*both, "--plan"))
+        self.assertIn("code file_not_found", self.errors("map", a, self.new("typo.safetensors"), *both[3:], "--plan", expect=IO))
+        # With --in, one name is OUT, and without it an input.
+        self.assertEqual(self.json("map", a, "--map", pair, "--plan")["totals"]["sources"], 1)
+        labelled = self.write("labelled.json", b'{"espalier_map": 1, "rules": ["x::a <-> A"]}')
+        self.assertEqual(self.json("map", b, "--in", f"x={a}", "--map", labelled, "--plan")["output"], b)
+
     def test_ledger(self):
         ledger = self.new("ledger.jsonl")
         self.run_map(self.input, "--set", "p=2", "--ledger", ledger)
@@ -145,6 +168,57 @@ class Map(Writing):
         self.map_errors(self.input, "--set", "p=2", "--force", "--ledger", self.input)
         self.assertIn("a name of its own", self.map_errors(self.input, "--set", "p=2", "--ledger", self.new("none.espalier")))
         self.assertTrue(self.read("in.safetensors"))
+
+    def test_a_ledger_replaces_nothing_that_is_read_or_written(self):
+        labels = self.write("labels.json", b'{"espalier_map": 1, "rules": ["a <-> x::a", "b <-> y::b"]}')
+        both = self.write("both.safetensors", safetensors([("a", "F32", [1], f32(1)), ("b", "F32", [1], f32(2))]))
+        os.mkdir(self.new("dir"))
+        into = ("map", both, "-o", self.new("dir"), "--map", labels)
+        self.assertIn("a name of its own", self.errors(*into, "--ledger", self.new("dir/x.espalier")))
+        self.assertEqual(os.listdir(self.new("dir")), [])
+        # A link to the file that is made leads nowhere yet; and two results may lead to one file.
+        os.symlink("none.espalier", self.new("link"))
+        self.assertIn("a name of its own", self.map_errors(self.input, "--set", "p=2", "--force", "--ledger", self.new("link")))
+        os.symlink("y.espalier", self.new("dir/x.espalier"))
+        self.assertIn("two labels would make this file", self.errors(*into, "--force"))
+        self.assertFalse(os.path.exists(self.new("none.espalier")))
+        self.assertEqual(os.listdir(self.new("dir")), ["x.espalier"])
+
+    def test_what_is_read_beside_checkpoints_is_not_replaced(self):
+        self.run_map(self.input, "--set", "p=2", out="like.espalier")
+        texts = {"--map": self.map, "--config": self.write("config.json", b'{"head_dim": 4}'),
+                 "--param-order": self.write("order.txt", b"norm\n"), "--like": self.new("like.espalier")}
+        options = [each for option in texts.items() for each in option] + ["--to", "espalier", "--force"]
+        for option, file in texts.items():
+            before = pathlib.Path(file).read_bytes()
+            for results in (("-o", file), ("-o", self.new("none.espalier"), "--ledger", file)):
+                self.assertIn(f"{file}: this file is read as {option}, ", self.errors("map", self.input, *options, *results))
+            self.assertEqual(pathlib.Path(file).read_bytes(), before)
+        self.assertFalse(os.path.exists(self.new("none.espalier")))
+
+    def test_a_ledger_is_replaced_whole_or_not_at_all(self):
+        ledger = self.write("ledger.jsonl", b"old")
+        rename = self.write("rename.json", b'{"espalier_map": 1, "rules": ["t{i} <-> u{i}"]}')
+        tensors = self.write("tensors.safetensors", safetensors([(f"t{i}", "U8", [1], b"x") for i in range(10)]))
+        small = ("map", tensors, self.new("small.safetensors"), "--map", rename, "--no-metadata")
+        self.run_cli(*small, "--force", "--ledger", ledger, expect=IO,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+        self.assertEqual(self.read("ledger.jsonl"), b"old")
+        self.assertTrue(self.stderr.startswith(f"espalier: {ledger}: "), self.stderr)
+        # A folder that is missing is noticed first.
+        os.remove(self.new("small.safetensors"))
+        self.assertIn("code file_not_found", self.errors(*small, "--ledger", self.new("none/ledger.jsonl"), expect=IO))
+        self.assertEqual([name for name in self.files() if name.startswith(("small", ".espalier-"))], [])
+
+    def test_texts_come_from_regular_files(self):
+        fifo = self.new("fifo.json")
+        os.mkfifo(fifo)
+        for option in ("--map", "--config", "--param-order"):
+            for file in (fifo, "/dev/zero", self.folder + "/"):
+                errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, file, expect=BAD_INPUT)
+                self.assertIn(f"{file}: this is not a regular file; ", errors)
+            errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, self.new("no.json"), expect=IO)
+            self.assertIn("code file_not_found", errors)
 
     def test_errors_name_rules_and_tensors(self):
         lacks = self.write("lacks.safetensors", safetensors(

@@ -82,6 +82,10 @@ class Formats(Writing):
         for pattern in ("model/**", "model", "layers/0/w", "{model,layers}"):
             self.run_cli("extract", self.path("sample"), pattern, "betas", expect=USAGE, cwd=self.folder)
             self.assertIn(f"{pattern}: OUT is missing: this is a pattern", self.stderr)
+            # Nor does --to make it a name.
+            for more in ((), ("betas",)):
+                self.run_cli("extract", self.path("sample"), pattern, *more, "--to", "espalier", "-q", expect=USAGE, cwd=self.folder)
+                self.assertIn(f"{pattern}: OUT is missing: this is a pattern", self.stderr)
         for command in ("extract", "convert"):
             self.run_cli(command, self.path("sample"), expect=USAGE)
             self.assertRegex(self.stderr, "OUT is (required|missing)")
@@ -97,6 +101,12 @@ class Formats(Writing):
                 self.assertIn("-o, --output OUT", usage)
         self.assertEqual(writing, {"extract", "convert", "delta", "flatten", "merge", "map", "index", "fold", "rebase"})
 
+    def test_usage_says_how_many_names_are_meant(self):
+        for command, names in (("flatten", "IN OUT"), ("fold", "FILE OUT"), ("rebase", "FILE --onto BASE -o OUT"), ("merge", "A B... OUT")):
+            self.assertIn(f"Usage: espalier {command} [OPTIONS] {names}\n", self.text("help", command))
+        self.run_cli("rebase", "a", "b", "--onto", "c", "-o", "d", expect=USAGE)
+        self.assertIn("an argument too many", self.stderr)
+
     def test_old_forms_work_and_say_so(self):
         new, old, sample = self.new("new.espalier"), self.new("old.espalier"), self.path("sample")
         self.text("extract", sample, "model/**", "args", "-o", new)
@@ -104,8 +114,9 @@ class Formats(Writing):
         self.assertEqual(self.code, OK)
         self.assertRegex(self.stderr, r"\Aespalier: [^\n]+; write -o OUT\n\Z")
         self.assertEqual(self.read("old.espalier"), self.read("new.espalier"))
-        self.run_cli("extract", sample, old, "model", "--quiet", "--force")
-        self.assertEqual(self.stderr, "")
+        self.run_cli("extract", sample, old, "model", "--quiet", "--force", expect=None)
+        self.assertEqual(self.code, OK)
+        self.assertRegex(self.stderr, r"\Aespalier: [^\n]+; write -o OUT\n\Z")
 
 
 class Numpy(Writing):
@@ -430,6 +441,18 @@ class Folders(Writing):
                      (self.a, "--compress", "9", self.new("x.espalier"))):
             self.run_cli("convert", *args, expect=USAGE)
             self.assertIn("; if 9 is a level, write --compress=9 (code", self.stderr)
+        # Links lead to one file, or to an input that is still to be read.
+        os.symlink("b.1.espalier", self.new("dir/a.espalier"))
+        self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", "-f", expect=USAGE)
+        self.assertIn("would both be written to this file", self.stderr)
+        os.remove(self.new("dir/a.espalier"))
+        self.assertEqual(self.written(), [])
+        os.symlink("../b.1", self.new("dir/a.espalier"))
+        self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", "-f", expect=USAGE)
+        self.assertIn(f"a.espalier: this file is the input {self.b}, and would be replaced", self.stderr)
+        os.remove(self.new("dir/a.espalier"))
+        self.assertEqual(self.written(), [])
+        self.assertEqual(self.read("b.1")[-4:], b"bbbb")
         self.write("dir/b.1.espalier", b"old")
         self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", expect=USAGE)
         self.assertIn("b.1.espalier: the file exists", self.stderr)
@@ -858,6 +881,70 @@ class Patches(Writing):
                 self.assertEqual(pathlib.Path(self.new(name)).read_bytes(), data, command)
 
 
+class Parts(Writing):
+    """No command replaces a part of a model in several files: its tensors would be lost."""
+
+    def setUp(self):
+        super().setUp()
+        self.shards = [self.write(f"m-0000{i}-of-00002.safetensors", safetensors([(name, "F32", [1], name.encode() * 4)]))
+                       for i, name in ((1, "v"), (2, "w"))]
+        names = [os.path.basename(shard) for shard in self.shards]
+        self.index = self.write("m.safetensors.index.json", json.dumps({"weight_map": dict(zip("vw", names))}).encode())
+        self.before = [pathlib.Path(shard).read_bytes() for shard in self.shards]
+
+    def refused(self, text, *args):
+        self.run_cli(*args, expect=USAGE)
+        self.assertIn(text, self.stderr)
+        self.assertEqual([pathlib.Path(shard).read_bytes() for shard in self.shards], self.before)
+
+    def test_of_an_input(self):
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        rename = self.write("rename.json", b'{"espalier_map": 1, "rules": ["v <-> v", "w <-> w"]}')
+        whole = self.write("whole.safetensors", safetensors([(name, "F32", [1], b"new!") for name in "vw"]))
+        # The shards lie elsewhere, behind links, so that no index stands beside the target.
+        os.mkdir(self.new("linked"))
+        os.mkdir(self.new("blobs"))
+        index = shutil.move(self.index, self.new("linked"))
+        for i, shard in enumerate(self.shards):
+            os.symlink(os.path.join("..", "blobs", os.path.basename(shard)), self.new(f"linked/{os.path.basename(shard)}"))
+            self.shards[i] = shutil.move(shard, self.new("blobs"))
+        target = self.shards[0]
+        for args in (["extract", index, "v", "-o", target], ["convert", index, target, "--to", "espalier"],
+                     ["convert", index, "-o", target], ["merge", index, other, "-o", target],
+                     ["map", index, "-o", target, "--map", rename],
+                     ["map", index, self.new("new.espalier"), "--map", rename, "--ledger", target],
+                     ["map", whole, self.new("new.espalier"), "--map", rename, "--like", index, "--ledger", target]):
+            self.refused(f"{target}: the input needs this file", *args, "--force", "--no-metadata")
+        self.assertFalse(os.path.exists(self.new("new.espalier")))
+
+    def test_of_a_model_beside_the_target(self):
+        os.remove(self.shards.pop())
+        self.before.pop()
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        target, = self.shards
+        refers = "other checkpoints of the folder refer to this file"
+        for index in ("m.safetensors.index.json", "m.safetensors.index.fp16.json", "pytorch_model.bin.index.json"):
+            os.rename(self.index, self.new(index))
+            self.index = self.new(index)
+            self.refused(refers, "convert", other, target, "--force")
+        # Text that is no index means nothing, and an index that is damaged may mean everything.
+        text = b'{"metadata": ["' + b"x" * 70_000 + b'"]}'
+        os.rename(self.write("notes.json", text), self.new("notebook.json"))
+        self.run_cli("convert", other, self.new("new.safetensors"))
+        self.run_cli("convert", other, self.new("new.safetensors"), "--force")
+        self.write("n.safetensors.index.json", text)
+        self.run_cli("convert", other, self.new("new.safetensors"), "--force", expect=BAD_INPUT)
+        self.assertIn("it is unknown which files this one needs", self.stderr)
+
+    def test_of_a_distributed_checkpoint(self):
+        folder = shutil.copytree(os.path.join(test_cli.Safetensors.DATA, "../foreign/dcp/files/flat.dcp"), self.new("run"))
+        self.shards = sorted(str(part) for part in pathlib.Path(folder).glob("*.distcp"))
+        self.before = [pathlib.Path(part).read_bytes() for part in self.shards]
+        other = self.write("b.safetensors", safetensors([("b", "F32", [1], b"bbbb")]))
+        self.refused("the input needs this file", "convert", folder, self.shards[0], "--to", "espalier", "--force")
+        self.refused("other checkpoints of the folder refer", "convert", other, self.shards[0], "--to", "espalier", "--force")
+
+
 class Prune(Writing):
     """Removing checkpoints that nothing needs."""
 
@@ -897,6 +984,25 @@ class Prune(Writing):
         self.assertEqual(self.steps(), [4, 8, 10, 12])
         self.assertIn(": ok", self.text("verify", self.step(12)))
         self.assertTrue(os.path.exists(self.new("run/notes.txt")))
+
+    def test_files_of_other_formats_stay_whatever_their_names(self):
+        array = io.BytesIO()
+        numpy.save(array, numpy.arange(3))
+        self.write("run/step_91.espalier", array.getvalue())
+        self.write("run/step_92.espalier", safetensors([("w", "F32", [1], b"aaaa")]))
+        self.age()
+        found = json.loads(self.run_cli("prune", self.new("run"), "--keep-last", "1", "--delete", "--json", expect=None))
+        self.assertEqual(self.code, OK)
+        # Nor does one count as the last.
+        self.assertEqual(self.steps(), [10, 12, 91, 92])
+        self.assertNotIn("step_91.espalier", [each["file"] for each in found["files"]])
+        for step, what in ((91, "NumPy"), (92, "safetensors")):
+            self.assertIn(f"{self.step(step)}: this is no Espalier file ({what}), and stays\n", self.stderr)
+
+    def test_what_an_index_needs_stays(self):
+        self.write("run/m.index.json", json.dumps({"weight_map": {"w": "step_2.espalier"}}).encode())
+        self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(self.steps(), [2, 10, 12])
 
     def test_names_links_and_young_files(self):
         os.rename(self.step(3), self.new("run/best.espalier"))

@@ -1,11 +1,9 @@
 // espalier convert: writes the same states to other files, or in another format.
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,8 +20,6 @@
 #include "cli/writing/targets.h"
 #include "cli/writing/write_result.h"
 #include "espalier/foreign/common/flatten.h"
-#include "espalier/format/file_set.h"
-#include "espalier/format/format_info.h"
 
 namespace espalier::cli {
 namespace {
@@ -44,19 +40,6 @@ CarriedTree carried_tree(SaveFormat target, const ConvertOptions& options) {
                                                           : CarriedTree::kLeave;
 }
 
-// A file that the source itself needs would be lost, and the source with it.
-Result<void> check_needs_not(const Checkpoint& source, const Route& route) {
-  if (source.catalog().format() != kEspalierFormat) return {};
-  const auto folder = std::filesystem::path(route.source).parent_path();
-  for (const FileEntry& each : source.catalog().files().subspan(1)) {
-    std::error_code error;
-    if (!std::filesystem::equivalent(folder / each.name, route.target, error)) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "the input needs this file, which would be replaced; write another one");
-  }
-  return {};
-}
-
 tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
                                        const ConvertOptions& options) {
   auto content = read_content(route.source, options.common, carried_tree(format, options), true);
@@ -71,8 +54,6 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
     if (!base) return about(name, base);
     bases.push_back(std::move(*base));
   }
-  if (auto ok = check_needs_not(content->file.checkpoint(), route); !ok)
-    return about(route.target, ok);
   auto written = write_file(route, format, content->state, std::move(content->metadata),
                             options.write, options.common, against(options.bases, bases));
   if (!written && content->was_carried && written.error().error.code == ErrorCode::kInvalidTree) {

@@ -129,13 +129,15 @@ Result<SaveFormat> settle_target(ExtractOptions& options) {
   if (auto ok = check_target(options.target, options.write); !ok) return propagate(ok);
   auto format = target_format(options.target, options.write, Formats::kAll);
   if (options.output) return format;
-  if (!format && options.write.format.empty() && !find_named_format(options.target) &&
-      is_pattern(options)) {
+  // --to takes any name for OUT, so it does not tell them apart.
+  const bool is_named_as_file =
+      options.write.format.empty() && find_named_format(options.target).has_value();
+  if (!is_named_as_file && is_pattern(options)) {
     return fail(ErrorCode::kInvalidArgument,
                 "OUT is missing: this is a pattern; pass the file to write after -o, as in "
                 "`espalier extract FILE PATTERN -o OUT`");
   }
-  if (format && !options.common.quiet) {
+  if (format) {
     print_error(
         "extract: OUT before the patterns is of an earlier version, and will be a pattern in "
         "the next one; write -o OUT");

@@ -130,12 +130,11 @@ void add_fold(CLI::App& app, Action& action) {
 
 void add_rebase(CLI::App& app, Action& action) {
   auto options = std::make_shared<FoldOptions>();
+  auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "rebase",
       "Let a checkpoint depend on another copy of its base: compressed, renamed or flattened");
-  command
-      ->add_option("FILE", options->names,
-                   "A checkpoint that depends on others, which may be missing")
+  command->add_option("FILE", *name, "A checkpoint that depends on others, which may be missing")
       ->required();
   command
       ->add_option(
@@ -149,7 +148,8 @@ void add_rebase(CLI::App& app, Action& action) {
   add_options(*command, *options);
   set_examples(*command,
                {"espalier rebase step-9.espalier --onto base-small.espalier -o new.espalier"});
-  command->callback([options, &action] {
+  command->callback([options, name, &action] {
+    options->names = {*name};
     action = [options](Output& out) { return run_fold(*options, false, out); };
   });
 }

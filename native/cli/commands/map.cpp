@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "cli/writing/write_result.h"
 #include "espalier/base/escaped.h"
 #include "espalier/codec/compression_level.h"
+#include "espalier/file_sink.h"
 #include "espalier/mapped_checkpoint.h"
 #include "espalier/read/opening_machine.h"
 
@@ -34,9 +34,10 @@ struct MapCommandOptions {
   CommonOptions common;
   TargetOptions write;
   bool old_reverse = false;
-  std::vector<std::string> names;     // without -o, --plan and --explain the last one is OUT
+  std::vector<std::string> names;     // without -o, the last one of several is OUT
   std::vector<std::string> labelled;  // "lora=FILE"
   std::optional<std::string> output;
+  std::optional<std::string> unread;  // what --plan and --explain took from the names for OUT
   MapOptions map;
   bool list = false;
   bool partial = false;
@@ -73,17 +74,17 @@ tl::expected<std::vector<MapInput>, Failure> open_inputs(const MapCommandOptions
   return inputs;
 }
 
-// Takes the name of the output from the inputs.
+// Takes the name of the output from the inputs. If nothing is written, the user must hear of it:
+// that name may be a shard that was meant to be read.
 Result<void> settle_names(MapCommandOptions& options) {
   if (options.output) return {};
   if (options.writes_nothing()) {
-    // A command line of a run to come may have its output.
-    std::error_code error;
-    if (options.names.size() > 1 && !is_url(options.names.back()) &&
-        !fs::exists(options.names.back(), error)) {
-      options.names.pop_back();
-    }
-    return {};
+    // Names mean what they mean in a run, so that the plan is that of the run; but a single one, of
+    // which there is no run, is an input, and a URL is never written.
+    const bool has_output = options.names.size() > (options.labelled.empty() ? 1U : 0U) &&
+                            !is_url(options.names.back());
+    if (!has_output) return {};
+    options.unread = options.names.back();
   }
   auto output = take_output(options.names, {}, options.labelled.empty() ? 1 : 0);
   if (!output) return propagate(output);
@@ -102,27 +103,40 @@ bool fits_reversed(const MapCommandOptions& options, MappedOptions mapped_option
   return inputs && map_through(options.map, std::move(*inputs), mapped_options);
 }
 
-// That the ledger takes the place of nothing that is read or written.
-tl::expected<void, Failure> check_ledger(const MapCommandOptions& options) {
-  if (options.ledger.empty()) return {};
-  std::vector<std::string> others = options.names;
-  for (const std::string& text : options.labelled) {
-    others.push_back(text.substr(std::min(text.find('=') + 1, text.size())));
+// What is read beside checkpoints is no result's to replace.
+void keep_what_is_read(const MapCommandOptions& options) {
+  KeptFiles& kept = *options.common.kept;
+  for (const std::string& map : options.map.names) {
+    if (is_map_file(map)) kept.add(map, "--map");
   }
-  if (options.output) others.push_back(*options.output);
-  for (const std::string& other : others) {
-    std::error_code error;
-    const bool is_same =
-        fs::equivalent(other, options.ledger, error) ||
-        fs::weakly_canonical(other, error) == fs::weakly_canonical(options.ledger, error);
-    if (is_same) {
+  for (const std::string& config : options.map.configs) kept.add(config, "--config");
+  if (!options.map.param_order.empty()) kept.add(options.map.param_order, "--param-order");
+  if (!options.like.empty()) kept.add(options.like, "--like");
+}
+
+// That the ledger takes the place of nothing that is read, and of none of the checkpoints.
+tl::expected<void, Failure> check_ledger(const MapCommandOptions& options,
+                                         const std::vector<std::string>& checkpoints) {
+  if (options.ledger.empty()) return {};
+  for (const std::string& checkpoint : checkpoints) {
+    if (is_same_file(checkpoint, options.ledger)) {
       return refuse(options.ledger,
                     "the ledger would take the place of a checkpoint; give it a "
                     "name of its own");
     }
   }
   if (auto ok = check_target(options.ledger, options.write); !ok) return about(options.ledger, ok);
-  return check_not_needed(options.ledger, options.write);
+  return check_not_needed(options.ledger, options.write, options.common);
+}
+
+// The checkpoints that the command line names.
+std::vector<std::string> named_checkpoints(const MapCommandOptions& options) {
+  std::vector<std::string> named = options.names;
+  for (const std::string& text : options.labelled) {
+    named.push_back(text.substr(std::min(text.find('=') + 1, text.size())));
+  }
+  if (options.output) named.push_back(*options.output);
+  return named;
 }
 
 // One file for a state, or a folder with one for each label.
@@ -154,7 +168,7 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
       }
       target = (fs::path(target) / name).string();
       const bool is_twice = std::any_of(files.begin(), files.end(), [&](const Planned& file) {
-        return file.route.target == target;
+        return is_same_file(file.route.target, target);
       });
       if (is_twice) {
         return refuse(target,
@@ -165,6 +179,9 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
     if (auto ok = check_target(target, write); !ok) return about(target, ok);
     auto format = target_format(target, write, Formats::kTrees);
     if (!format) return about(target, format);
+    if (auto ok = check_not_needed(target, write, options.common); !ok) {
+      return tl::unexpected(ok.error());
+    }
     files.push_back({{source, target}, *format, &output});
   }
   return files;
@@ -186,6 +203,9 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
   if (!outputs) return tl::unexpected(failure_of(options, outputs.error()));
   auto files = plan_files(*outputs, options);
   if (!files) return tl::unexpected(files.error());
+  std::vector<std::string> targets;
+  for (const Planned& file : *files) targets.push_back(file.route.target);
+  if (auto ok = check_ledger(options, targets); !ok) return tl::unexpected(ok.error());
   for (const MapStage& stage : stages) {
     auto ok = stage.mapped.check();
     if (!ok) return tl::unexpected(failure_of(options, ok.error()));
@@ -198,6 +218,14 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
   }
   auto metadata = mapped.metadata();
   if (!metadata) return tl::unexpected(failure_of(options, metadata.error()));
+  std::optional<FileSink> ledger;
+  if (!options.ledger.empty()) {
+    // Before anything is written: its folder may be missing.
+    auto sink = FileSink::create(options.ledger,
+                                 {.sync = !options.write.no_sync, .replace = options.write.force});
+    if (!sink) return about(options.ledger, sink);
+    ledger.emplace(std::move(*sink));
+  }
   std::vector<Written> written;
   for (const Planned& file : *files) {
     TargetOptions own = write;
@@ -208,11 +236,11 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
     if (one->stopped_by != 0) return ended_by(one->stopped_by);
     written.push_back(std::move(*one));
   }
-  if (!options.ledger.empty()) {
-    if (auto ok = write_ledger(options.ledger, stages); !ok) return about(options.ledger, ok);
+  if (ledger) {
+    if (auto ok = write_ledger(*ledger, stages); !ok) return about(options.ledger, ok);
   }
   if (options.common.json) {
-    print_map_json(out, stages.back(), options.map.reverse, written);
+    print_map_json(out, stages.back(), options.map.reverse, written, {});
   } else if (!options.common.quiet) {
     for (const Written& each : written) print_written(out, each);
     print_map_summary(out, mapped);
@@ -227,11 +255,9 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   }
   if (options.old_reverse) {
     options.map.reverse = true;
-    if (!options.common.quiet) {
-      print_error(
-          "map: --reverse is of an earlier version, and goes with the next one; write "
-          "--map-reverse");
-    }
+    print_error(
+        "map: --reverse is of an earlier version, and goes with the next one; write "
+        "--map-reverse");
   }
   if (options.map.names.empty()) {
     return refuse("",
@@ -239,7 +265,10 @@ Outcome run_map(MapCommandOptions options, Output& out) {
                   "`espalier map --list`");
   }
   if (auto ok = settle_names(options); !ok) return about(std::string(), ok);
-  if (auto ok = check_ledger(options); !ok) return tl::unexpected(ok.error());
+  keep_what_is_read(options);
+  if (auto ok = check_ledger(options, named_checkpoints(options)); !ok) {
+    return tl::unexpected(ok.error());
+  }
   MappedOptions mapped_options;
   auto lift = lift_options(options.map);
   if (!lift) return tl::unexpected(lift.error());
@@ -265,20 +294,27 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   if (!stages && fits_reversed(options, mapped_options, stages.error().error)) {
     stages.error().error.message += "; from right to left the map fits: --map-reverse";
   }
+  if (!stages && options.unread) {
+    stages.error().error.message += "; " + escaped(*options.unread) +
+                                    " was taken for OUT and not read: with -o OUT, all names are "
+                                    "inputs";
+  }
   if (!stages) {
     return stages.error().file.empty() ? tl::unexpected(failure_of(options, stages.error().error))
                                        : tl::unexpected(stages.error());
   }
   if (!options.explain.empty()) {
-    auto ok = print_explanation(out, stages->back(), options.explain, options.common.json);
+    auto ok = print_explanation(out, stages->back(), options.explain, options.unread,
+                                options.common.json);
     if (!ok) return about("--explain", ok);
     return ExitCode::kOk;
   }
   if (options.plan) {
     if (options.common.json) {
-      print_map_json(out, stages->back(), options.map.reverse, {});
+      print_map_json(out, stages->back(), options.map.reverse, {}, options.unread);
     } else {
       for (const MapStage& stage : *stages) print_plan(out, stage, options.map.reverse, *memory);
+      print_unread(out, options.unread);
     }
     return ExitCode::kOk;
   }
@@ -329,7 +365,7 @@ void add_map(CLI::App& app, Action& action) {
   command->option_defaults()->group(kOutputGroup);
   command->add_flag("--plan", options->plan,
                     "Prove the map on the names and shapes, print what it would do, and write "
-                    "nothing");
+                    "nothing. The last of several names is OUT here, too, and is not read");
   command
       ->add_option("--explain", options->explain,
                    "Print what one tensor of the result is made of, and write nothing")

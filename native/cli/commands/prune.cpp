@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "espalier/base/escaped.h"
 #include "espalier/file_sink.h"
 #include "espalier/foreign/common/flatten.h"
+#include "espalier/format/format_info.h"
 #include "espalier/format/header.h"
 #include "files/folder/needed_files.h"
 #include "files/os/folder_files.h"
@@ -75,7 +77,8 @@ std::optional<std::uint64_t> number_in(std::string_view name) {
 }
 
 // The Espalier files of the folder, in the order of the numbers in their names. A file that cannot
-// be read is an error: nobody knows what it needs.
+// be read is an error: nobody knows what it needs. One of another format, whatever its name, is
+// none of them.
 tl::expected<std::vector<Candidate>, Failure> find_candidates(const fs::path& folder,
                                                               const CommonOptions& common) {
   const auto names = list_folder(folder);
@@ -102,6 +105,14 @@ tl::expected<std::vector<Candidate>, Failure> find_candidates(const fs::path& fo
       Error error = file.error();
       error.message += "; nothing was removed, because it is unknown what this file needs";
       return tl::unexpected<Failure>({path.string(), std::move(error)});
+    }
+    const FormatInfo& format = file->checkpoint().catalog().format();
+    if (format != kEspalierFormat) {
+      if (!common.quiet) {
+        print_error(fmt::format("{}: this is no Espalier file ({}), and stays",
+                                escaped(path.string()), format.title));
+      }
+      continue;
     }
     const auto age =
         std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_mtime);

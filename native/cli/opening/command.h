@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
 
+#include "cli/opening/kept_files.h"
 #include "cli/terminal/exit_codes.h"
 #include "cli/terminal/output.h"
 #include "espalier/checkpoint_file.h"
@@ -83,6 +85,8 @@ struct CommonOptions {
   Code code = Code::kTell;
   /// Of the commands that show a checkpoint through a map.
   MapOptions map = {};
+  /// What write_file() must not replace; open_file() adds to it.
+  std::shared_ptr<KeptFiles> kept = std::make_shared<KeptFiles>();
 };
 
 /// Adds --threads and --no-mmap.
@@ -115,7 +119,8 @@ inline constexpr const char* kReadingGroup = "Reading";
 /// Opens a checkpoint: a file, or a URL (see urls.h). If the program that its format belongs to
 /// would run something of it (Note::Kind::kCode), says so on standard error, once for each file. It
 /// is done here so that no command can forget it. A command with Code::kListed prints all notes
-/// itself, and one with kSilent must print nothing.
+/// itself, and one with kSilent must print nothing. The further files of the checkpoint become
+/// CommonOptions::kept.
 [[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
                                                const CommonOptions& options);
 

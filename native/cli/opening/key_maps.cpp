@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "cli/terminal/text.h"
@@ -17,14 +17,13 @@
 #include "espalier/base/real_text.h"
 #include "espalier/key_map.h"
 #include "espalier/map/adapter_settings.h"
+#include "espalier/source.h"
 
 namespace espalier::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The most that is read of a map or a configuration.
-constexpr std::uintmax_t kMaxTextBytes = KeyMap::kMaxBytes;
+constexpr std::uint64_t kMaxTextBytes = KeyMap::kMaxBytes;
 
 // "p=64".
 Result<std::map<std::string, double>> parse_numbers(const std::vector<std::string>& texts) {
@@ -80,17 +79,23 @@ void follow(const MappedCheckpoint& mapped, LiftOptions& lift) {
 }  // namespace
 
 Result<std::string> read_text(const std::string& file) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(file, error);
-  std::ifstream in(file, std::ios::binary);
-  if (error || !in) return fail(ErrorCode::kFileNotFound, "cannot be read");
+  const auto source = open_source(file, Access::kRead);
+  if (!source) {
+    Error error = source.error();
+    error.file.clear();
+    if (error.code == ErrorCode::kNotARegularFile) {
+      error.message = "this is not a regular file; write the text to a file, and name that";
+    }
+    return tl::unexpected<Error>(std::move(error));
+  }
+  const std::uint64_t size = (*source)->size();
   if (size > kMaxTextBytes) {
     return fail(ErrorCode::kLimitExceeded, "has more than the " + std::to_string(kMaxTextBytes) +
                                                " bytes that are read of such a file");
   }
   std::string text(static_cast<std::size_t>(size), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  const auto bytes = std::as_writable_bytes(std::span(text.data(), text.size()));
+  if (auto ok = (*source)->copy({0, 0, size}, bytes); !ok) return propagate(ok);
   return text;
 }
 

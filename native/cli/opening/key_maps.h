@@ -19,8 +19,8 @@ namespace espalier::cli {
 /// reads the map from right to left.
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what);
 
-/// The text of a map, or of what belongs to one, up to KeyMap::kMaxBytes. kFileNotFound,
-/// kLimitExceeded.
+/// The text of a map, or of what belongs to one, up to KeyMap::kMaxBytes. Never waits:
+/// kNotARegularFile for a FIFO or a device. kFileNotFound, kIoError, kLimitExceeded.
 [[nodiscard]] Result<std::string> read_text(const std::string& file);
 
 /// The map of the library with this name, or that of a file: one whose name has a slash or ends in

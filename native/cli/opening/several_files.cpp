@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -12,7 +13,13 @@
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
 #include "espalier/base/escaped.h"
+#include "espalier/foreign/format_names.h"
+#include "espalier/foreign/formats.h"
+#include "espalier/pattern.h"
+#include "espalier/read/match.h"
+#include "espalier/read/pattern_stepper.h"
 #include "espalier/read/resolve.h"
+#include "espalier/read/resolve_patterns.h"
 
 namespace espalier::cli {
 namespace {
@@ -24,8 +31,21 @@ bool exists_as_file(const std::string& name) {
   return fs::is_regular_file(name, error);
 }
 
-bool has_checkpoint_ending(const std::string& name) {
-  return name.ends_with(".espalier") || name.ends_with(".safetensors");
+// Whether a name ends as those of the files of some format do.
+bool has_checkpoint_ending(const std::string& argument) {
+  const std::string name = fs::path(argument).filename().string();
+  const auto formats = all_formats();
+  return std::any_of(formats.begin(), formats.end(),
+                     [&](const FormatInfo* format) { return is_named_as(*format, name); });
+}
+
+// Whether an argument selects nodes of a checkpoint.
+bool selects_nodes(const CheckpointFile& file, const std::string& argument) {
+  auto patterns = parse_patterns(std::span(&argument, 1));
+  if (!patterns) return false;
+  resolve_patterns(*patterns, {file.state()});
+  PatternStepper stepper(*patterns);
+  return !match_nodes(file.state(), stepper).empty();
 }
 
 // The arguments, told apart.
@@ -43,11 +63,16 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
     const bool exists = exists_as_file(argument);
     // "ftp://host/x" is no pattern, and its message must not quote a password.
     const bool has_scheme = !check_scheme(argument);
-    if (!exists && !is_url(argument) && !has_scheme && !has_checkpoint_ending(argument)) {
+    const bool is_by_ending = !exists && !is_url(argument) && !has_scheme;
+    if (is_by_ending && !has_checkpoint_ending(argument)) {
       told.patterns.push_back(argument);
       continue;
     }
     if (!first) first = open_file(first_file, common);
+    if (is_by_ending && *first && selects_nodes(**first, argument)) {
+      told.patterns.push_back(argument);
+      continue;
+    }
     if (exists && *first && resolve_plainly((*first)->state(), argument)) {
       return fail_about(argument,
                         {ErrorCode::kInvalidArgument, Error::kNoOffset, "",

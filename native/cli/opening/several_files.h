@@ -22,9 +22,10 @@ using OnFile =
                           Output& out, JsonWriter* json)>;
 
 /// Runs `on_file` for `first_file` and the further files among `arguments`. Each argument that
-/// names an existing file, is a URL of any scheme, or ends in .espalier or .safetensors, is a
-/// further file. The others are patterns. kInvalidArgument if an argument names both a file and a
-/// node of the first file: then a script cannot know what it gets.
+/// names an existing file, is a URL of any scheme, or ends like the files of some format and
+/// selects nothing in the first file, is a further file. The others are patterns. kInvalidArgument
+/// if an argument names both a file and a node of the first file: then a script cannot know what it
+/// gets.
 ///
 /// With several files each gets a line with its name, or is an element of the array `files` in
 /// JSON. A file that fails does not keep the others from being read; the exit code is the highest

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "espalier/bytes.h"
 #include "files/os/posix.h"
 
 namespace espalier::cli {
@@ -26,13 +27,20 @@ int write_all(int fd, std::string_view text) {
 bool Output::is_abandoned() const { return error_ == EPIPE; }
 
 void Output::flush() {
-  if (error_ == 0) error_ = write_all(fd_, buffer_);
+  if (sink_ == nullptr) {
+    if (error_ == 0) error_ = write_all(fd_, buffer_);
+  } else if (!sink_error_ && !buffer_.empty()) {
+    const auto ok = sink_->write(written_, as_bytes(buffer_));
+    if (!ok) sink_error_ = ok.error();
+    written_ += buffer_.size();
+  }
   buffer_.clear();
 }
 
 Result<void> Output::finish() {
   flush();
   if (error_ != 0) return fail_with_errno(error_, "write the results");
+  if (sink_error_) return tl::unexpected<Error>(*sink_error_);
   return {};
 }
 

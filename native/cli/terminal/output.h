@@ -1,9 +1,11 @@
-// Standard output in large writes; reports every failure.
+// Text in large writes, to standard output or a new file; reports every failure.
 #ifndef ESPALIER_CLI_TERMINAL_OUTPUT_H_
 #define ESPALIER_CLI_TERMINAL_OUTPUT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,14 +14,17 @@
 
 #include "cli/terminal/colors.h"
 #include "espalier/error.h"
+#include "espalier/sink.h"
 
 namespace espalier::cli {
 
-/// Standard output for results. Text must be printable: see append_escaped(). Call finish() at the
-/// end. Not thread-safe.
+/// Standard output for results, or the text of a new file. Text must be printable: see
+/// append_escaped(). Call finish() at the end. Not thread-safe.
 class Output {
  public:
   explicit Output(int fd) : fd_(fd) {}
+  /// Writes to `sink`, which must live as long, from its first byte on. The caller commits it.
+  explicit Output(Sink& sink) : sink_(&sink) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
@@ -44,7 +49,7 @@ class Output {
   /// Whether the reader has closed the pipe. More output is useless then; this is not a failure.
   bool is_abandoned() const;
 
-  /// Writes the buffered rest; kIoError if any write failed.
+  /// Writes the buffered rest; kIoError if any write failed, or the error of the sink.
   [[nodiscard]] Result<void> finish();
 
  private:
@@ -54,8 +59,11 @@ class Output {
   }
   void flush();
 
-  int fd_;
+  int fd_ = -1;
   int error_ = 0;  // errno of the first write that failed; nothing is written after it
+  Sink* sink_ = nullptr;
+  std::uint64_t written_ = 0;        // to the sink
+  std::optional<Error> sink_error_;  // the first; nothing is written after it
   std::string buffer_;
   Colors colors_;
 };

@@ -62,8 +62,9 @@ std::vector<std::string> ValueName::words() const {
 }
 
 std::string ArgumentUsage::shown() const {
-  const bool has_dots = name.find("...") != std::string::npos;
-  return is_repeated && !has_dots ? name + "..." : name;
+  // A name of several words says by itself which of them is repeated: "IN OUT", "IN... OUT".
+  const bool is_spelt_out = name.find(' ') != std::string::npos;
+  return is_repeated && !is_spelt_out ? name + "..." : name;
 }
 
 std::string CommandUsage::short_name() const { return name.substr(name.rfind(' ') + 1); }

@@ -15,8 +15,8 @@
 
 #include "cli/selection/natural_order.h"
 #include "cli/terminal/json_writer.h"
+#include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
-#include "files/open/checkpoint_folder.h"
 #include "files/os/regular_file.h"
 #include "serve/resource.h"
 #include "serve/url.h"
@@ -36,7 +36,7 @@ bool is_served(std::string_view name) {
   const auto formats = all_formats();
   return std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
     const std::string_view part = format->part_ending;
-    return is_named_like(*format, name) ||
+    return is_named_as(*format, name) ||
            (!part.empty() && !name.starts_with('.') && name.ends_with(part));
   });
 }
@@ -131,7 +131,7 @@ bool is_folder_of_checkpoints(const fs::path& folder) {
   const bool is_one = std::any_of(files.begin(), files.end(), [&](const Listed& file) {
     const bool is_here = file.path.find('/') == std::string::npos;
     return is_here && std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
-             return format->needs_folder && is_named_like(*format, file.path);
+             return format->needs_folder && is_named_as(*format, file.path);
            });
   });
   return !files.empty() && !is_one;

@@ -1,15 +1,12 @@
 #include "cli/writing/map_text.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/terminal/colors.h"
 #include "cli/terminal/json_writer.h"
@@ -23,7 +20,6 @@
 #include "espalier/map/key_map_parts.h"
 #include "espalier/map/plan.h"
 #include "files/map/map_targets.h"
-#include "files/os/posix.h"
 
 namespace espalier::cli {
 namespace {
@@ -373,6 +369,11 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
   print_adapter(out, plan);
 }
 
+void print_unread(Output& out, const std::optional<std::string>& unread) {
+  if (!unread) return;
+  out.print("{} is OUT, and was not read; with -o OUT, all names are inputs\n", escaped(*unread));
+}
+
 void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   const Totals totals = totals_of(mapped);
   out.print("{}: {} renamed, {} gathered, {} computed; {} dropped\n",
@@ -396,7 +397,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
 }
 
 void print_map_json(Output& out, const MapStage& stage, bool reverse,
-                    const std::vector<Written>& written) {
+                    const std::vector<Written>& written, const std::optional<std::string>& unread) {
   const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   JsonWriter json(out);
@@ -427,6 +428,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
   json.end_array();
   write_adapter(json, plan);
   write_totals(json, mapped);
+  if (unread) json.member("output", std::string_view(*unread));
   if (!written.empty()) {
     json.key("files");
     json.begin_array();
@@ -442,7 +444,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
 }
 
 Result<void> print_explanation(Output& out, const MapStage& stage, const std::string& name,
-                               bool as_json) {
+                               const std::optional<std::string>& unread, bool as_json) {
   const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   std::optional<std::size_t> found;
@@ -489,6 +491,7 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
       json.end_object();
     }
     json.end_array();
+    if (unread) json.member("output", std::string_view(*unread));
     json.end_object();
     out.put('\n');
     return {};
@@ -514,17 +517,15 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
     out.put('\n');
   }
   if (sources.size() > kMostShown) out.print("  and {} more\n", sources.size() - kMostShown);
+  print_unread(out, unread);
   return {};
 }
 
-Result<void> write_ledger(const std::string& file, const std::vector<MapStage>& stages) {
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return fail_with_errno(errno, "open the ledger");
-  Output out(fd);
+Result<void> write_ledger(Sink& sink, const std::vector<MapStage>& stages) {
+  Output out(sink);
   for (const MapStage& stage : stages) write_ledger(out, stage);
-  auto finished = out.finish();
-  if (::close(fd) != 0 && finished) return fail_with_errno(errno, "close the ledger");
-  return finished;
+  if (auto ok = out.finish(); !ok) return ok;
+  return sink.commit();
 }
 
 }  // namespace espalier::cli

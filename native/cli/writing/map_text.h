@@ -3,6 +3,7 @@
 #define ESPALIER_CLI_WRITING_MAP_TEXT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "cli/writing/write_result.h"
 #include "espalier/error.h"
 #include "espalier/mapped_checkpoint.h"
+#include "espalier/sink.h"
 
 namespace espalier::cli {
 
@@ -23,18 +25,22 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
 /// Prints how many tensors were renamed, gathered and computed, and what was lost.
 void print_map_summary(Output& out, const MappedCheckpoint& mapped);
 
-/// Prints the plan as one JSON object, with the files that were `written`, if any.
-void print_map_json(Output& out, const MapStage& stage, bool reverse,
-                    const std::vector<Written>& written);
+/// Prints the name that was taken for OUT and is not read, if there is one.
+void print_unread(Output& out, const std::optional<std::string>& unread);
 
-/// Prints what a target is made of. kNotFound if the map makes nothing of that name.
+/// Prints the plan as one JSON object, with the files that were `written` and that name, if any.
+void print_map_json(Output& out, const MapStage& stage, bool reverse,
+                    const std::vector<Written>& written, const std::optional<std::string>& unread);
+
+/// Prints what a target is made of, and that name. kNotFound if the map makes nothing called
+/// `name`.
 [[nodiscard]] Result<void> print_explanation(Output& out, const MapStage& stage,
-                                             const std::string& name, bool json);
+                                             const std::string& name,
+                                             const std::optional<std::string>& unread, bool json);
 
 /// Writes a line of JSON for each target and each leaf that is dropped, and one with totals; for
-/// one map after the other.
-[[nodiscard]] Result<void> write_ledger(const std::string& file,
-                                        const std::vector<MapStage>& stages);
+/// one map after the other. Commits the sink.
+[[nodiscard]] Result<void> write_ledger(Sink& sink, const std::vector<MapStage>& stages);
 
 }  // namespace espalier::cli
 

@@ -50,11 +50,21 @@ tl::expected<std::vector<Conversion>, Failure> plan_into_folder(
   auto format = target_format(folder, options, Formats::kAll);
   if (!format) return about(folder, format);
   std::vector<Conversion> conversions;
-  std::map<std::string, std::string> inputs_by_target;
+  std::map<fs::path, std::string> inputs_by_file;
   for (const std::string& input : inputs) {
     if (auto ok = check_file_name(input, "input"); !ok) return about(input, ok);
+    if (!is_url(input)) inputs_by_file.try_emplace(saved_file(input), input);
+  }
+  std::map<fs::path, std::string> inputs_by_target;
+  for (const std::string& input : inputs) {
     const std::string target = (fs::path(folder) / target_name(input, *format)).string();
-    const auto [other, is_new] = inputs_by_target.try_emplace(target, input);
+    const fs::path file = saved_file(target);
+    const auto source = inputs_by_file.find(file);
+    if (source != inputs_by_file.end() && source->second != input) {
+      return refuse(target, "this file is the input " + shown_name(source->second) +
+                                ", and would be replaced; convert into a different folder");
+    }
+    const auto [other, is_new] = inputs_by_target.try_emplace(file, input);
     if (!is_new) {
       return refuse(target, shown_name(other->second) + " and " + shown_name(input) +
                                 " would both be written to this file; convert them into different "

@@ -164,9 +164,13 @@ tl::expected<void, Failure> check_not_needed(const Route& route, const fs::path&
                 "write another one, or `espalier flatten` those that need it first");
 }
 
-tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOptions& options) {
+tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOptions& options,
+                                             const CommonOptions& common) {
   std::error_code ignored;
   if (!fs::exists(route.target, ignored)) return {};
+  if (!options.replaces_base) {
+    if (auto ok = common.kept->check(route.target); !ok) return about(route.target, ok);
+  }
   if (auto ok = check_not_needed(route, route.target, options); !ok) return ok;
   // A link is followed, and the file that it leads to may be needed in its own folder.
   const fs::path target = fs::canonical(route.target, ignored);
@@ -176,8 +180,9 @@ tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOpt
 }  // namespace
 
 tl::expected<void, Failure> check_not_needed(const std::string& target,
-                                             const TargetOptions& options) {
-  return check_not_needed(Route{.source = {}, .target = target}, options);
+                                             const TargetOptions& options,
+                                             const CommonOptions& common) {
+  return check_not_needed(Route{.source = {}, .target = target}, options, common);
 }
 
 namespace {
@@ -294,7 +299,7 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common, const Against& against) {
-  if (auto ok = check_not_needed(route, options); !ok) {
+  if (auto ok = check_not_needed(route, options, common); !ok) {
     return tl::unexpected<Failure>(std::move(ok.error()));
   }
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked

@@ -61,10 +61,12 @@ struct Route {
   std::string target;
 };
 
-/// Checks that no other checkpoint of its folder needs the file `target`, if there is one: it is
-/// about to be replaced, and they would lose their base. write_file() does it by itself.
+/// Checks that neither this command nor another checkpoint of its folder needs the file `target`,
+/// if there is one: it is about to be replaced, and they would lose it. write_file() does it by
+/// itself.
 [[nodiscard]] tl::expected<void, Failure> check_not_needed(const std::string& target,
-                                                           const TargetOptions& options);
+                                                           const TargetOptions& options,
+                                                           const CommonOptions& common);
 
 /// A file that was written.
 struct Written {

@@ -1,8 +1,11 @@
 #include "files/folder/needed_files.h"
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,13 +15,19 @@
 
 #include "espalier/base/little_endian.h"
 #include "espalier/checkpoint_file.h"
+#include "espalier/foreign/format_names.h"
+#include "espalier/foreign/formats.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/source.h"
 #include "files/os/folder_files.h"
 
 namespace espalier {
 namespace {
+
+// Where the minor version of an Espalier file ends.
+constexpr std::size_t kVersionEnd = 12;
 
 // Whether a file may be one that refers to others, as far as its status tells. Its folder may be
 // one that all users share, such as /tmp, with files of theirs that may not be read: these count
@@ -33,8 +42,22 @@ bool may_be_checkpoint(const std::filesystem::path& path) {
   return path.extension() == ".espalier" || ::access(path.c_str(), R_OK) == 0 || errno != EACCES;
 }
 
-// Whether a file is an Espalier file of a version whose files may refer to others. Most are not,
-// and are told by their first bytes. False for what is no regular file or is gone.
+// Whether a file that begins with `front` is of another format whose files describe tensors in
+// further ones: the index of a model in several files, or the .metadata of a distributed
+// checkpoint. The first format that fits counts, as when the file is opened. The name counts as
+// well, because any JSON may begin like an index, and would be an error as one.
+bool describes_others(std::string_view name, ByteSpan front, std::uint64_t size) {
+  const auto kinds = file_kinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& candidate) {
+    return candidate.is_begun_by(front, size);
+  });
+  return kind != kinds.end() && kind->format != nullptr && kind->format->needs_folder &&
+         is_named_as(*kind->format, name);
+}
+
+// Whether a file may refer to others: an Espalier file of a version that can, or such a
+// description. Most are neither, and are told by their first bytes. False for what is no regular
+// file or is gone.
 Result<bool> may_refer(const std::filesystem::path& path) {
   if (!may_be_checkpoint(path)) return false;
   const auto source = open_source(path, Access::kRead);
@@ -43,10 +66,12 @@ Result<bool> may_refer(const std::filesystem::path& path) {
     if (code == ErrorCode::kNotARegularFile || code == ErrorCode::kFileNotFound) return false;
     return propagate(source);
   }
-  std::array<std::byte, 12> front{};
-  if ((*source)->size() < front.size()) return false;
+  const std::uint64_t size = (*source)->size();
+  std::vector<std::byte> front(std::min(size, kFirstReadBytes));
+  if (front.size() < kVersionEnd) return false;
   if (auto ok = (*source)->copy({0, 0, front.size()}, front); !ok) return propagate(ok);
-  return has_magic(front) && load_le<std::uint16_t>(front.data() + 10) != 0;
+  if (!has_magic(front)) return describes_others(path.filename().string(), front, size);
+  return load_le<std::uint16_t>(front.data() + kVersionEnd - 2) != 0;
 }
 
 Result<std::shared_ptr<const Source>> leave_closed(const std::string&) {
@@ -72,7 +97,7 @@ Result<std::set<std::string>> needed_files(const std::filesystem::path& folder,
       return propagate(file);
     }
     for (const FileEntry& each : file->checkpoint().catalog().files()) {
-      if (!each.name.empty()) needed.insert(each.name);
+      if (!each.name.empty() && each.maker == nullptr) needed.insert(each.name);
     }
   }
   // A name may be that of a link to another file of the folder, which is then needed as well.

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-#include "espalier/base/stars.h"
+#include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
 #include "files/os/posix.h"
 
@@ -88,7 +88,7 @@ const std::string* find_file(const std::vector<std::string>& names, bool is_inde
     // Without its parts, .metadata may be the end of any name.
     if (format->needs_folder != is_index || !format->part_ending.empty()) continue;
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-      return is_named_like(*format, name);
+      return is_named_as(*format, name);
     });
     if (found != names.end()) return &*found;
   }
@@ -120,13 +120,6 @@ std::string describe(const fs::path& folder) {
 }
 
 }  // namespace
-
-bool is_named_like(const FormatInfo& format, std::string_view name) {
-  return std::any_of(format.endings.begin(), format.endings.end(), [&](const FormatEnding& ending) {
-    return name == ending.text ||
-           (!name.starts_with('.') && matches_stars("*" + std::string(ending.text), name));
-  });
-}
 
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include "espalier/foreign/any_archive.h"
@@ -39,42 +40,46 @@ std::unique_ptr<OpeningMachine> make_sharded(const OpenOptions& options) {
   return std::make_unique<ShardsOpener>(options, make_machine<AnyOpener>);
 }
 
+// A span of one, because a sanitizer's build cannot compare a pointer with null in a constant.
+constexpr std::span<const FormatInfo> one(const FormatInfo& format) { return {&format, 1}; }
+
 // The first one that fits counts. What has no magic comes last, but for what no other format begins
 // like.
 constexpr FileKind kFiles[] = {
-    {&kSafetensorsFormat, is_safetensors, make_machine<SafetensorsOpener>},
-    {&kNpyFormat, looks_like_npy, make_machine<NpyOpener>},
-    {nullptr, looks_like_zip, make_zip},
-    {&kGgufFormat, looks_like_gguf, make_machine<GgufOpener>},
-    {&kShardedFormat, looks_like_shard_index, make_sharded},
-    {&kMsgpackFormat, looks_like_msgpack, make_machine<MsgpackOpener>},
-    {&kDcpFormat, looks_like_dcp, make_machine<DcpOpener>},
-    {&kTorchFormat, looks_like_pickle, make_machine<PickleOpener>},
+    {one(kSafetensorsFormat), is_safetensors, make_machine<SafetensorsOpener>},
+    {one(kNpyFormat), looks_like_npy, make_machine<NpyOpener>},
+    {{}, looks_like_zip, make_zip},
+    {one(kGgufFormat), looks_like_gguf, make_machine<GgufOpener>},
+    {one(kShardedFormat), looks_like_shard_index, make_sharded},
+    {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
+    {one(kDcpFormat), looks_like_dcp, make_machine<DcpOpener>},
+    {one(kTorchFormat), looks_like_pickle, make_machine<PickleOpener>},
     // Damaged ones. The first bytes of others are a number, too, which may fit a large file.
-    {&kSafetensorsFormat, looks_like_safetensors, make_machine<SafetensorsOpener>, true},
+    {one(kSafetensorsFormat), looks_like_safetensors, make_machine<SafetensorsOpener>, true},
 };
 
 constexpr ArchiveKind kArchives[] = {
-    {&kTorchFormat, is_torch_archive, make_torch_reader},
-    {&kNpzFormat, is_npz, make_reader<NpzReader>},
+    {one(kTorchFormat), is_torch_archive, make_torch_reader},
+    {one(kNpzFormat), is_npz, make_reader<NpzReader>},
 };
 
 struct Formats {
   std::array<const FormatInfo*, 1 + std::size(kFiles) + std::size(kArchives)> rows = {};
   std::size_t count = 0;
 
-  constexpr void add(const FormatInfo* format) {
-    if (format == nullptr) return;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (*rows[i] == *format) return;
+  constexpr void add(std::span<const FormatInfo> formats) {
+    for (const FormatInfo& format : formats) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (*rows[i] == format) return;
+      }
+      rows[count++] = &format;
     }
-    rows[count++] = format;
   }
 };
 
 constexpr Formats kFormats = [] {
   Formats formats;
-  formats.add(&kEspalierFormat);
+  formats.add(one(kEspalierFormat));
   for (const FileKind& kind : kFiles) formats.add(kind.format);
   for (const ArchiveKind& kind : kArchives) formats.add(kind.format);
   return formats;

@@ -18,8 +18,8 @@ namespace espalier {
 
 /// A format that a file is in.
 struct FileKind {
-  /// Null for zip archives, which are of several formats.
-  const FormatInfo* format;
+  /// One, or none for zip archives: see ArchiveKind.
+  std::span<const FormatInfo> format;
   bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
   std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
   /// Whether that is a guess, which does not count if the file is known to be something else.
@@ -28,7 +28,7 @@ struct FileKind {
 
 /// A format that a zip archive is in.
 struct ArchiveKind {
-  const FormatInfo* format;
+  std::span<const FormatInfo> format;
   bool (*is_in)(const ZipDirectory& directory);
   std::unique_ptr<ContentReader> (*make)();
 };

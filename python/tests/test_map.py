@@ -267,3 +267,68 @@ def test_factors_of_an_adapter_follow_their_weights(tmp_path):
     assert error.value.code == "map_undetermined"
     with pytest.raises(espalier.EspalierError, match="config must be"):
         espalier.map(paths["adapter"], rules, lora="peft", config=[7])
+
+
+def test_state_that_would_stay_behind_is_an_error(tmp_path):
+    rules = {"espalier_map": 1, "rules": ["w [a b] <-> w [b a]", "? old <-> new"]}
+    weight = np.arange(9, dtype=np.float32).reshape(3, 3)
+    path = tmp_path / "run.espalier"
+
+    def refused(tree, **options):
+        espalier.save(path, tree)
+        with pytest.raises(espalier.EspalierError) as error:
+            espalier.map(path, rules, **{"at": "model", **options})
+        assert error.value.code == "map_unmatched"
+        return str(error.value)
+
+    by_name = {"model": {"w": weight}, "optim": {"w": {"exp_avg": weight * 2, "step": 3}}}
+    assert "take it along with along='optim.{param}.{slot}'" in refused(by_name)
+    by_number = {"model": {"w": weight}, "optim": {"state": {0: {"exp_avg": weight * 2}}, "param_groups": [{"params": [0]}]}}
+    assert "along='optim.state.{param#}.{slot}'" in refused(by_number)
+    assert "'ema.w' looks like state of 'model.w'" in refused({"model": {"w": weight}, "ema": {"w": weight}})
+    assert "'ema.old'" in refused({"model": {"w": weight, "old": weight}, "ema": {"old": weight}})
+    assert "'moments.w'" in refused({"w": weight, "moments": {"w": weight}}, at="", rest="keep")
+
+    espalier.save(path, by_name)
+    moved = espalier.map(path, rules, at="model", along="optim.{param}.{slot}").load()
+    assert np.array_equal(moved["optim"]["w"]["exp_avg"], weight.T * 2)
+    kept = espalier.map(path, rules, at="model", along="none").load()
+    assert np.array_equal(kept["model"]["w"], weight.T) and np.array_equal(kept["optim"]["w"]["exp_avg"], weight * 2)
+    # No state of what changes: another shape, and a parameter that stays as it is.
+    espalier.save(path, {"model": {"w": weight, "old": weight}, "ema": {"w": np.zeros(9), "other": weight}})
+    espalier.map(path, rules, at="model")
+
+
+def test_lists_and_integer_keys_stay_what_they_are(tmp_path):
+    path = tmp_path / "run.espalier"
+    ones = np.ones((2, 3), np.float32)
+    tree = {"w": ones, "runs": [{"a": ones, "b": 1}, (2, "x")], "by_step": {0: ones * 2, 7: None}, "plain": {"deep": {"t": ones * 3}}}
+    espalier.save(path, tree)
+
+    def check(made, wanted):
+        assert type(made) is type(wanted)
+        if isinstance(wanted, dict):
+            assert list(made) == list(wanted)
+        if isinstance(wanted, (dict, list, tuple)):
+            for key in wanted if isinstance(wanted, dict) else range(len(wanted)):
+                check(made[key], wanted[key])
+        else:
+            assert np.array_equal(made, wanted)
+
+    for tree_kind in ("nested", None):
+        side = {"tree": tree_kind} if tree_kind else {}
+        check(espalier.map(path, {"espalier_map": 1, "right": side, "rules": ["{p...} <-> {p...}"]}).load(), tree)
+        transposed = {**tree, "w": ones.T, "by_step": {0: ones * 2, 7: None}}
+        rules = {"espalier_map": 1, "right": side, "rest": "keep", "rules": ["w [a b] <-> w [b a]"]}
+        check(espalier.map(path, rules).load(), transposed)
+    # A flat state has the names of dicts, and what a name cannot say as it is.
+    flat = espalier.map(path, {"espalier_map": 1, "right": {"tree": "flat"}, "rest": "keep", "rules": ["w <-> v"]})
+    check(flat.load(), {"v": ones, "plain.deep.t": ones * 3, "runs": tree["runs"], "by_step": tree["by_step"]})
+    flat.save(tmp_path / "flat.espalier")
+    back = espalier.map(tmp_path / "flat.espalier", {"espalier_map": 1, "right": {"tree": "flat"}, "rest": "keep", "rules": ["w <-> v"]}, reverse=True).load()
+    check({**back, "w": back["w"]}, {**back, "runs": tree["runs"], "by_step": tree["by_step"], "w": ones})
+    # A rule that renames a part of a list leaves the rest where it was.
+    part = espalier.map(path, {"espalier_map": 1, "rest": "keep", "rules": ["runs.0.a <-> runs.0.c"]}).load()
+    check(part["runs"], [{"b": 1, "c": ones}, (2, "x")])
+    with pytest.raises(espalier.EspalierError, match="both what a rule makes and a container"):
+        espalier.map(path, {"espalier_map": 1, "right": {"tree": "flat"}, "rest": "keep", "rules": ["w <-> runs"]}).load()

@@ -130,7 +130,7 @@ def copy():
     text = text.replace('#include "espalier/foreign/zip/opener.h"\n',
                         '#include "espalier/foreign/toy/opener.h"\n#include "espalier/foreign/zip/opener.h"\n')
     text = text.replace("constexpr FileKind kFiles[] = {\n",
-                        "constexpr FileKind kFiles[] = {\n    {&kToyFormat, looks_like_toy, make_machine<ToyOpener>},\n")
+                        "constexpr FileKind kFiles[] = {\n    {one(kToyFormat), looks_like_toy, make_machine<ToyOpener>},\n")
     FORMATS.write_text(text)
 
 

@@ -1,13 +1,17 @@
 #include "files/save/save_format.h"
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "support/check_error.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
+#include "espalier/checkpoint_dir.h"
 #include "espalier/save.h"
+#include "espalier/save_async.h"
 #include "espalier/save_foreign.h"
 
 namespace espalier {
@@ -75,6 +79,32 @@ TEST_CASE("save_npy() and save_raw() refuse what does not fit before anything is
   CHECK(std::filesystem::is_empty(folder.path()));
   REQUIRE(save_npy(path, numbers()));
   CHECK(read_whole(path).size() == 128 + 8);
+}
+
+TEST_CASE("Errors of saves name the file, whatever is wrong") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "w.pt";
+  Tensor wrong = numbers();
+  wrong.shape = {3};
+  const Value bad = Value::dict({{"t", Value::tensor(wrong)}});
+  const auto file_of = [](const auto& result) {
+    return result ? std::string("no error") : result.error().file;
+  };
+  CHECK(file_of(save(path, bad)) == path);
+  CHECK(file_of(save(path, bad, {.check_ending = false})) == path);
+  CHECK(file_of(save_safetensors(path, bad, {.check_ending = false})) == path);
+  CHECK(file_of(save_npy(path, wrong, {.check_ending = false})) == path);
+  CHECK(file_of(save_raw(path, wrong, {.check_ending = false})) == path);
+  CHECK(file_of(save_async(path, bad, Snapshot::kBorrow, {.check_ending = false}).wait()) == path);
+
+  const std::string steps = folder.path() / "steps";
+  const auto dir = CheckpointDir::open(steps);
+  REQUIRE(dir);
+  CHECK(file_of(dir->save(7, bad)) == dir->path(7).text());
+  CHECK(file_of(dir->save_async(8, bad, Snapshot::kBorrow).wait()) == dir->path(8).text());
+  const std::string file = folder.path() / "file";
+  std::ofstream(file) << "x";
+  CHECK(file_of(CheckpointDir::open(file)) == file);
 }
 
 }  // namespace

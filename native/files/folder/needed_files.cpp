@@ -51,8 +51,8 @@ bool describes_others(std::string_view name, ByteSpan front, std::uint64_t size)
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& candidate) {
     return candidate.is_begun_by(front, size);
   });
-  return kind != kinds.end() && kind->format != nullptr && kind->format->needs_folder &&
-         is_named_as(*kind->format, name);
+  return kind != kinds.end() && !kind->format.empty() && kind->format.front().needs_folder &&
+         is_named_as(kind->format.front(), name);
 }
 
 // Whether a file may refer to others: an Espalier file of a version that can, or such a

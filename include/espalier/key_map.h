@@ -20,7 +20,6 @@
 
 #include "espalier/bytes.h"
 #include "espalier/error.h"
-#include "espalier/unrepresentable.h"
 #include "espalier/value.h"
 
 namespace espalier {
@@ -158,10 +157,10 @@ struct LiftOptions {
 struct MapOutput {
   std::string label;
   Value state;
-  /// What the state's keys do not say any more, by key paths of the state: a value that stood in a
-  /// list or under an integer key now stands under a text key. The inverse gives it a text key,
-  /// too.
-  Losses losses = {};
+  /// The values that stood in a list or under an integer key and now stand under a text key, which
+  /// the inverse gives them, too: their number, and the key path of the first.
+  std::uint64_t unlisted = 0;
+  std::string first_unlisted = {};
 };
 
 /// The numbers of a model's configuration in JSON, such as config.json, for

@@ -105,19 +105,29 @@ std::vector<std::string> inverse_problems(const KeyMap& map, const MapPlan& plan
   return problems;
 }
 
-// What the result does not have any more, in sentences.
+// What names do not say any more, in sentences.
+std::vector<std::string> lost_places_of(const MappedCheckpoint& mapped) {
+  std::vector<std::string> texts;
+  const auto outputs = mapped.outputs();
+  for (std::size_t i = 0; outputs && i < outputs->size(); ++i) {
+    const MapOutput& output = (*outputs)[i];
+    if (output.unlisted == 0) continue;
+    texts.push_back("positions in lists and integer keys become text keys, as of " +
+                    output.first_unlisted +
+                    (output.unlisted > 1 ? " and " + counted(output.unlisted - 1, "further value")
+                                         : std::string()));
+  }
+  return texts;
+}
+
+// All that the result does not have any more.
 std::vector<std::string> losses_of(const MappedCheckpoint& mapped) {
   std::map<std::uint32_t, std::uint64_t> by_rule;
   for (const MapPlan::Dropped& dropped : mapped.plan().dropped()) ++by_rule[dropped.rule];
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = lost_places_of(mapped);
   for (const auto& [rule, count] : by_rule) {
     texts.push_back((rule == MapTarget::kKept ? std::string("\"rest\"") : rule_name(rule)) +
                     " drops " + counted(count, "source"));
-  }
-  const auto outputs = mapped.outputs();
-  for (std::size_t i = 0; outputs && i < outputs->size(); ++i) {
-    const Losses& losses = (*outputs)[i].losses;
-    if (!losses.empty()) texts.push_back(losses.to_string());
   }
   return texts;
 }
@@ -379,7 +389,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   out.print("{}: {} renamed, {} gathered, {} computed; {} dropped\n",
             counted(totals.targets, "target"), totals.renamed, totals.gathered, totals.computed,
             counted(totals.dropped, "source"));
-  for (const std::string& loss : losses_of(mapped)) out.print("loses: {}\n", escaped(loss));
+  for (const std::string& loss : lost_places_of(mapped)) out.print("loses: {}\n", escaped(loss));
   print_adapter(out, mapped.plan());
   const MapRounding rounding = mapped.targets().rounding();
   if (rounding.overflows > 0) {

@@ -235,7 +235,8 @@ class MappedTrees::Builder {
     for (auto& [label, values] : placed) {
       auto state = nested(values);
       if (!state) return propagate(state);
-      outputs.push_back({label, std::move(*state), losses_of(values)});
+      outputs.push_back({label, std::move(*state)});
+      count_unlisted(values, outputs.back());
     }
     if (!is_input_nested) return outputs;
     return with_kept(std::move(outputs), placed, is_nested || stands_apart);
@@ -300,17 +301,16 @@ class MappedTrees::Builder {
     return std::move(nest).take();
   }
 
-  // Those that stood in a list or under an integer key, and do not any more.
-  Losses losses_of(const std::vector<Placed>& values) const {
-    Losses losses;
+  // Counts the values that stood in a list or under an integer key, and do not any more.
+  void count_unlisted(const std::vector<Placed>& values, Output& output) const {
+    output.unlisted = 0;
     for (const Placed& each : values) {
       if (!each.leaf) continue;
       const auto positions = std::count_if(each.path.begin(), each.path.end(),
                                            [](const Key& key) { return key.view().is_int; });
       if (static_cast<std::uint32_t>(positions) >= positions_[*each.leaf]) continue;
-      losses.add(each.path.to_string(), "lists and integer keys become text keys");
+      if (output.unlisted++ == 0) output.first_unlisted = each.path.to_string();
     }
-    return losses;
   }
 
   // How many lists, tuples and integer keys lead to each leaf.
@@ -464,7 +464,7 @@ class MappedTrees::Builder {
       auto output = std::find_if(outputs.begin(), outputs.end(),
                                  [&](const Output& each) { return each.label == input.label; });
       if (output == outputs.end()) {
-        output = outputs.insert(outputs.end(), Output{input.label, Value::dict(), {}});
+        output = outputs.insert(outputs.end(), Output{input.label, Value::dict()});
       }
       for (auto& [key, container] : containers) {
         if (output->state.find(key) != nullptr) {
@@ -482,7 +482,7 @@ class MappedTrees::Builder {
       for (Placed& each : values) {
         if (auto ok = put_beside(output->state, each); !ok) return propagate(ok);
       }
-      output->losses = losses_of(values);
+      count_unlisted(values, *output);
       values.clear();
     }
     return outputs;

@@ -213,9 +213,12 @@ def test_a_connection_that_was_closed_meanwhile(server):
     assert len(server.requests) == 2 and server.connections == 2
 
 
+# A shell lets what it starts in the background ignore the signal.
 INTERRUPTED = """
+import signal
 import sys
 import espalier
+signal.signal(signal.SIGINT, signal.default_int_handler)
 url, what = sys.argv[1:]
 try:
     if what == "load":

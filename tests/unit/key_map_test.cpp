@@ -225,7 +225,7 @@ TEST_CASE("Every error names the rule, the names and what to do") {
   CHECK(problem(map_of(R"("a.{i}.w <-> b.{i}.w", "a.0.{s*} <-> c.{s}")"), {{"a.0.w", small}}) ==
         "map_ambiguous: 'a.0.w' is taken by rule 1 and by rule 2; make one of them more exact");
   CHECK(problem(map_of(R"("a <-> c", "b <-> c")"), {{"a", small}, {"b", small}}) ==
-        "name_collision: 'c' would be made twice: by rule 1 and by rule 2");
+        "name_collision: 'c' would be made twice: by rule 1 of 'a' and by rule 2 of 'b'");
   CHECK(problem(map_of(R"("a [(p 4)] <-> b [4 p]")"), {{"a", counting({10})}}) ==
         "map_shape: rule 1: 'a' is [10] for [(p 4)]: axis 0 is 10, no multiple of 4, the factor "
         "of p in (p 4)");

@@ -14,6 +14,7 @@
 #include "cli/terminal/text.h"
 #include "espalier/base/escaped.h"
 #include "espalier/base/json_text_writer.h"
+#include "espalier/base/near_miss.h"
 #include "espalier/base/real_text.h"
 #include "espalier/key_map.h"
 #include "espalier/map/adapter_settings.h"
@@ -111,9 +112,15 @@ tl::expected<KeyMap, Failure> find_map(const std::string& name) {
       if (known.name == name) text = known.text;
     }
     if (text.empty()) {
-      return refuse("--map", "there is no map called " + escaped(name) +
-                                 "; `espalier map --list` prints those that there are, and "
-                                 "the name of a file ends in .json");
+      NearMiss nearest(name);
+      std::optional<std::string> meant;
+      for (const KnownMap& known : known_maps()) {
+        if (nearest.offer(known.name)) meant = known.name;
+      }
+      return refuse("--map", "there is no map called " + escaped(name) + did_you_mean(meant) +
+                                 (meant ? " `espalier" : "; `espalier") +
+                                 " map --list` prints those that there are, and the name of a "
+                                 "file ends in .json");
     }
   }
   auto map = KeyMap::parse(text);

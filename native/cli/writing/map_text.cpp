@@ -14,6 +14,7 @@
 #include "cli/terminal/values.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
+#include "espalier/base/near_miss.h"
 #include "espalier/dtype.h"
 #include "espalier/key_map.h"
 #include "espalier/map/adapter.h"
@@ -303,6 +304,21 @@ void write_ledger(Output& out, const MapStage& stage) {
   out.put('\n');
 }
 
+// What is made of a source of that name, or else the name of a target that is meant.
+std::string hint_for(const MapPlan& plan, const std::string& name) {
+  constexpr std::uint64_t kMostWork = 100'000'000;
+  NearMiss nearest(name);
+  std::optional<std::string> meant;
+  for (const MapTarget& target : plan.targets()) {
+    for (const std::uint32_t source : target.sources()) {
+      if (plan.leaves()[source].name != name) continue;
+      return ", which is a source; it makes " + escaped(target.name) + " of it";
+    }
+    if (nearest.work() < kMostWork && nearest.offer(target.name)) meant = target.name;
+  }
+  return meant ? ", but perhaps " + escaped(*meant) + " is meant" : std::string();
+}
+
 }  // namespace
 
 void print_known_maps(Output& out, bool as_json) {
@@ -473,8 +489,8 @@ Result<void> print_explanation(Output& out, const MapStage& stage, const std::st
                       (dropped.rule == MapTarget::kKept ? std::string("\"rest\" drops it")
                                                         : rule_name(dropped.rule) + " drops it"));
     }
-    return fail(ErrorCode::kNotFound,
-                "the map makes nothing called " + escaped(name) + "; --plan says what it makes");
+    return fail(ErrorCode::kNotFound, "the map makes nothing called " + escaped(name) +
+                                          hint_for(plan, name) + "; --plan says what it makes");
   }
   const MapTarget& target = plan.targets()[*found];
   if (as_json) {

@@ -83,12 +83,15 @@ std::uint32_t first_source(const MapTarget& target) {
   return first;
 }
 
-Result<void> check_names(std::span<const MapTarget> targets) {
+Result<void> check_names(std::span<const MapTarget> targets, std::span<const MapLeaf> leaves) {
   std::unordered_map<std::string_view, const MapTarget*> names;
   names.reserve(targets.size());
   const auto from = [&](const MapTarget& target) {
-    return target.rule == MapTarget::kKept ? std::string("what no rule takes")
-                                           : "rule " + std::to_string(target.rule + 1);
+    std::string text = target.rule == MapTarget::kKept ? std::string("what no rule takes")
+                                                       : "rule " + std::to_string(target.rule + 1);
+    const std::uint32_t source = first_source(target);
+    if (source != MapPiece::kZeros) text += " of " + in_quotes(leaves[source].name);
+    return text;
   };
   for (const MapTarget& target : targets) {
     for (std::size_t i = 0; i <= target.tied.size(); ++i) {
@@ -269,7 +272,7 @@ Result<MapPlan> MapPlan::merged(MapPlan plan) {
   std::stable_sort(
       plan.targets_.begin(), plan.targets_.end(),
       [](const MapTarget& a, const MapTarget& b) { return first_source(a) < first_source(b); });
-  if (auto ok = check_names(plan.targets_); !ok) return propagate(ok);
+  if (auto ok = check_names(plan.targets_, plan.leaves_); !ok) return propagate(ok);
   return plan;
 }
 

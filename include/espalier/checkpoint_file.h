@@ -97,7 +97,8 @@ class TensorView {
   TensorView() = default;
   /// `keeper` keeps the bytes alive: the mapped file, or a buffer.
   TensorView(DType type, std::vector<std::uint64_t> axes, ByteSpan bytes,
-             std::shared_ptr<const void> keeper);
+             std::shared_ptr<const void> keeper)
+      : dtype(type), shape(std::move(axes)), bytes_(bytes, std::move(keeper)) {}
 
   DType dtype = DType::kF32;
   std::vector<std::uint64_t> shape;

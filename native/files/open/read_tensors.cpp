@@ -174,10 +174,6 @@ Result<void> TensorView::check_bits(std::size_t wanted, std::size_t alignment) c
                                          std::to_string(wanted));
 }
 
-TensorView::TensorView(DType type, std::vector<std::uint64_t> axes, ByteSpan bytes,
-                       std::shared_ptr<const void> keeper)
-    : dtype(type), shape(std::move(axes)), bytes_(bytes, std::move(keeper)) {}
-
 Result<void> TensorView::check_address(std::size_t alignment) const {
   if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % alignment == 0) return {};
   return fail(ErrorCode::kInvalidArgument,

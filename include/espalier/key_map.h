@@ -183,7 +183,7 @@ std::function<std::optional<double>(const std::string& word)> either(
 
 /// The words that a number may be given for: those of the map's rules and sizes, and those of the
 /// configuration that it asks for.
-std::set<std::string> given_words(const KeyMap& map);
+std::set<std::string, std::less<>> given_words(const KeyMap& map);
 
 /// Errors are those of JSON that is not well formed.
 [[nodiscard]] Result<AdapterSettings> adapter_settings(const std::string& json);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -62,7 +60,7 @@ class KeptStateFinder {
       for (const std::uint32_t source : target.sources()) {
         const MapLeaf& leaf = plan_.leaves()[source];
         if (!leaf.is_tensor || leaf.shape.empty()) continue;
-        if (is_moved) moved_.emplace(leaf.shape, source);
+        if (is_moved) moved_.emplace(printed(leaf.shape), source);
         if (is_moved || target.name != leaf.name) by_name_.emplace(parameter(leaf.name), source);
       }
     }
@@ -98,7 +96,7 @@ class KeptStateFinder {
   // "optimizer.state.0.exp_avg": which parameter that is, only an optimizer's groups tell.
   std::optional<KeptState> numbered_state(std::uint32_t number) const {
     const MapLeaf& leaf = plan_.leaves()[number];
-    const auto moved = moved_.find(leaf.shape);
+    const auto moved = moved_.find(printed(leaf.shape));
     if (moved == moved_.end()) return std::nullopt;
     const auto begins = segments_of(leaf.name, separator_);
     const std::size_t count = begins.size() - 1;
@@ -133,7 +131,7 @@ class KeptStateFinder {
   std::string_view prefix_;
   char separator_;
   std::unordered_map<std::string_view, std::uint32_t> by_name_;
-  std::map<std::vector<std::uint64_t>, std::uint32_t> moved_;
+  std::unordered_map<std::string, std::uint32_t> moved_;  // by printed shape
 };
 
 }  // namespace

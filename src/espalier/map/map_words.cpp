@@ -20,8 +20,8 @@ using WordNumbers = std::function<std::optional<double>(const std::string& word)
 constexpr double kMaxSize = 1e15;
 
 // The words that count tensors or steps along axes, which must be whole numbers.
-std::set<std::string> size_words(const KeyMapParts& map) {
-  std::set<std::string> words;
+std::set<std::string, std::less<>> size_words(const KeyMapParts& map) {
+  std::set<std::string, std::less<>> words;
   for (const Rule& rule : map.rules) {
     words.insert(rule.words.begin(), rule.words.end());
     for (const auto* side : {&rule.left, &rule.right}) {
@@ -37,8 +37,8 @@ std::set<std::string> size_words(const KeyMapParts& map) {
 }
 
 // Those, and the words of arithmetic.
-std::set<std::string> map_words(const KeyMapParts& map) {
-  std::set<std::string> words = size_words(map);
+std::set<std::string, std::less<>> map_words(const KeyMapParts& map) {
+  std::set<std::string, std::less<>> words = size_words(map);
   for (const auto& [word, expressions] : map.sizes) words.insert(word);
   for (const Rule& rule : map.rules) {
     for (const auto* side : {&rule.left, &rule.right}) {
@@ -76,7 +76,8 @@ Result<void> check_required(const Planning& planning) {
   return {};
 }
 
-Result<void> check_given_sizes(const Planning& planning, const std::set<std::string>& sizes) {
+Result<void> check_given_sizes(const Planning& planning,
+                               const std::set<std::string, std::less<>>& sizes) {
   for (const auto& [word, number] : planning.options.numbers) {
     if (sizes.contains(word)) return no_size(word, number, "as given");
   }
@@ -103,8 +104,8 @@ std::optional<Computed> compute(const Planning& planning, const std::string& wor
 
 }  // namespace
 
-std::set<std::string> given_words(const KeyMap& map) {
-  std::set<std::string> words = map_words(map.parts());
+std::set<std::string, std::less<>> given_words(const KeyMap& map) {
+  std::set<std::string, std::less<>> words = map_words(map.parts());
   for (const auto& [own, expressions] : map.parts().sizes) {
     for (const Scalar& expression : expressions) {
       for (std::string& word : words_of(expression)) words.insert(std::move(word));
@@ -116,14 +117,14 @@ std::set<std::string> given_words(const KeyMap& map) {
 }
 
 Result<void> check_given_words(const KeyMap& map, const LiftOptions& options) {
-  const std::set<std::string> known = given_words(map);
+  const std::set<std::string, std::less<>> known = given_words(map);
   const auto check = [&](const std::string& word) -> Result<void> {
     if (known.contains(word) || options.other_words.contains(word)) return {};
     constexpr std::size_t kMostListed = 12;
     std::string message =
         "a number is given for " + in_quotes(word) + ", and the map has no such word";
     const auto near = near_miss(word, {known.begin(), known.end()});
-    const std::set<std::string> own = map_words(map.parts());
+    const std::set<std::string, std::less<>> own = map_words(map.parts());
     if (near) {
       message += did_you_mean(near);
     } else if (!own.empty() && own.size() <= kMostListed) {
@@ -144,7 +145,7 @@ Result<void> check_given_words(const KeyMap& map, const LiftOptions& options) {
 Result<void> find_numbers(Planning& planning) {
   const KeyMapParts& map = planning.map.parts();
   if (auto ok = check_required(planning); !ok) return ok;
-  const std::set<std::string> sizes = size_words(map);
+  const std::set<std::string, std::less<>> sizes = size_words(map);
   if (auto ok = check_given_sizes(planning, sizes); !ok) return ok;
   planning.sizes = planning.options.sizes;
   for (const auto& [word, size] : planning.sizes) planning.origins.emplace(word, "as given");
@@ -206,7 +207,7 @@ Result<void> compute_sizes(const Planning& planning, const Axes& axes, Sizes& kn
 
 std::string origins_of(const Axes& axes, const Sizes& known, const Origins& origins) {
   std::string text;
-  std::set<std::string> told;
+  std::set<std::string, std::less<>> told;
   for (const std::string& word : words_of(axes)) {
     const auto size = known.find(word);
     const auto origin = origins.find(word);

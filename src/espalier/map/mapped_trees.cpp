@@ -492,19 +492,37 @@ class MappedTrees::Builder {
   // list.
   static Result<void> put_beside(Value& state, Placed& placed) {
     KeyPath path;
+    Value* at = &state;
     for (const Key& key : placed.path) {
-      const auto container = state.at(path);
-      const bool is_list =
-          container && is_container((*container)->kind()) && !has_keys((*container)->kind());
-      const auto position = is_list && !key.view().is_int ? read_int_key(key.view().text)
-                                                          : std::optional<std::int64_t>();
-      path.push_back(position ? Key(*position) : key);
+      Key own = key;
+      const bool is_last = path.size() + 1 == placed.path.size();
+      Value* child = nullptr;
+      if (has_keys(at->kind())) {
+        child = at->find(own);
+        if (child == nullptr) {
+          at->add(own, is_last ? std::move(placed.value) : Value::dict());
+          child = is_last ? nullptr : at->find(own);
+        } else if (is_last) {
+          return collision(*placed.name);
+        }
+      } else {
+        const auto position =
+            read_int_key(key.view().is_int ? std::string_view() : key.view().text);
+        const auto children = at->children();
+        if (!position || static_cast<std::uint64_t>(*position) >= children.size()) {
+          return collision(*placed.name);
+        }
+        own = Key(*position);
+        child = &children[static_cast<std::size_t>(*position)];
+        // Positions that are taken are null.
+        const bool is_free = child->kind() == Kind::kNull;
+        if (is_last && !is_free) return collision(*placed.name);
+        if (is_free) *child = is_last ? std::move(placed.value) : Value::dict();
+      }
+      path.push_back(std::move(own));
+      at = child;
     }
-    // Positions that are taken are null.
-    const auto there = state.at(path);
-    if (there && (*there)->kind() != Kind::kNull) return collision(*placed.name);
-    placed.path = path;
-    if (!state.set(path, std::move(placed.value))) return collision(*placed.name);
+    placed.path = std::move(path);
     return {};
   }
 

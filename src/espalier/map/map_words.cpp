@@ -17,8 +17,6 @@ namespace {
 
 using WordNumbers = std::function<std::optional<double>(const std::string& word)>;
 
-constexpr double kMaxSize = 1e15;
-
 // The words that count tensors or steps along axes, which must be whole numbers.
 std::set<std::string, std::less<>> size_words(const KeyMapParts& map) {
   std::set<std::string, std::less<>> words;
@@ -52,11 +50,6 @@ std::set<std::string, std::less<>> map_words(const KeyMapParts& map) {
     }
   }
   return words;
-}
-
-std::optional<std::uint64_t> as_size(double number) {
-  if (number < 0 || number >= kMaxSize || std::floor(number) != number) return std::nullopt;
-  return static_cast<std::uint64_t>(number);
 }
 
 tl::unexpected<Error> no_size(const std::string& word, double number, const std::string& origin) {
@@ -103,6 +96,12 @@ std::optional<Computed> compute(const Planning& planning, const std::string& wor
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> as_size(double number) {
+  constexpr double kMaxSize = 1e15;
+  if (!(number >= 0 && number < kMaxSize) || std::floor(number) != number) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
+}
 
 std::set<std::string, std::less<>> given_words(const KeyMap& map) {
   std::set<std::string, std::less<>> words = map_words(map.parts());

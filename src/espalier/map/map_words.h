@@ -3,6 +3,7 @@
 #ifndef ESPALIER_MAP_MAP_WORDS_H_
 #define ESPALIER_MAP_MAP_WORDS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,9 @@
 #include "espalier/map/planning.h"
 
 namespace espalier {
+
+/// The number as a size; nothing unless it is whole, not negative and below 1e15.
+std::optional<std::uint64_t> as_size(double number);
 
 /// kMapInvalid if the user gives a number for a word that is none of given_words(), and none of
 /// LiftOptions::other_words.

@@ -8,6 +8,7 @@
 #include "espalier/base/json_tree.h"
 #include "espalier/key_map.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/map_words.h"
 
 namespace espalier {
 namespace {
@@ -53,14 +54,13 @@ std::function<std::optional<double>(const std::string& word)> either(
 }
 
 Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOptions& plan) {
-  constexpr double kMaxSize = 1e15;
   for (const auto& [word, value] : numbers) {
     if (!std::isfinite(value)) {
       return fail(ErrorCode::kInvalidArgument,
                   "the number of " + in_quotes(word) + " is not finite");
     }
-    if (value >= 0 && value < kMaxSize && std::floor(value) == value) {
-      plan.sizes[word] = static_cast<std::uint64_t>(value);
+    if (const auto size = as_size(value)) {
+      plan.sizes[word] = *size;
     } else {
       plan.numbers[word] = value;
     }

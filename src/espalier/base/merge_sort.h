@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,18 @@ using NumberLess = FunctionRef<bool(std::uint32_t a, std::uint32_t b)>;
 /// The same for the numbers of things. One copy of the code serves many orders: in WebAssembly, its
 /// size counts for more than its speed.
 void sort_numbers(std::vector<std::uint32_t>& numbers, NumberLess less);
+
+/// Sorts `items` stably with that one copy, for std::stable_sort() takes 3 KB for each order.
+template <class Item, class Less>
+void sort_stably(std::vector<Item>& items, Less less) {
+  std::vector<std::uint32_t> order(items.size());
+  std::iota(order.begin(), order.end(), 0U);
+  sort_numbers(order, [&](std::uint32_t a, std::uint32_t b) { return less(items[a], items[b]); });
+  std::vector<Item> sorted;
+  sorted.reserve(items.size());
+  for (const std::uint32_t number : order) sorted.push_back(std::move(items[number]));
+  items = std::move(sorted);
+}
 
 }  // namespace espalier
 

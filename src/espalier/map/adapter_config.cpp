@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "espalier/base/json_text_writer.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/adapter.h"
 #include "espalier/map/adapter_settings.h"
@@ -64,8 +65,8 @@ AdapterPatterns adapter_patterns(const MapAdapter& adapter) {
   const auto is_longer = [](const auto& a, const auto& b) {
     return a.first.size() > b.first.size();
   };
-  std::stable_sort(patterns.ranks.begin(), patterns.ranks.end(), is_longer);
-  std::stable_sort(patterns.alphas.begin(), patterns.alphas.end(), is_longer);
+  sort_stably(patterns.ranks, is_longer);
+  sort_stably(patterns.alphas, is_longer);
   return patterns;
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/map/adapter.h"
 #include "espalier/map/kept_state.h"
 #include "espalier/map/map_error.h"
@@ -258,9 +259,9 @@ class MapLifter {
 
   Result<void> part_leaves() {
     if (!options_.at.empty()) prefix_ = options_.at + read_separator_;
-    for (const OptimizerParam& param : options_.params) {
-      params_by_number_.emplace(param.number, &param);
-      params_by_name_.emplace(param.name, &param);
+    for (std::uint32_t i = 0; i < options_.params.size(); ++i) {
+      params_by_number_.emplace(options_.params[i].number, i);
+      params_by_name_.emplace(options_.params[i].name, i);
     }
     for (std::uint32_t i = 0; i < plan_.leaves_.size(); ++i) {
       const auto is_state = take_state(i);
@@ -331,7 +332,7 @@ class MapLifter {
                       in_quotes(name) + " is state of parameter " + param +
                           ", whose name is not known; give the names in order: --param-order");
         }
-        param = found->second->name;
+        param = options_.params[found->second].name;
       }
       const std::string slot = side.slot ? values[*side.slot]->text : places_[i].slot_name;
       State& state = states_[{i, slot}];
@@ -363,7 +364,8 @@ class MapLifter {
             (!options_.params.empty() || !have_state.contains(param))) {
           continue;
         }
-        const std::size_t own = found == params_by_name_.end() ? 0 : found->second->group;
+        const std::size_t own =
+            found == params_by_name_.end() ? 0 : options_.params[found->second].group;
         if (group && *group != own) {
           return fail(ErrorCode::kMapData,
                       in_quotes(made.name) +
@@ -374,18 +376,19 @@ class MapLifter {
       }
       if (group) names[*group].push_back(made.name);
     }
-    std::unordered_map<std::string_view, std::size_t> wanted;
-    for (const std::string& name : options_.made_order) wanted.emplace(name, wanted.size());
+    std::unordered_map<std::string_view, std::uint32_t> wanted;
+    for (const std::string& name : options_.made_order) {
+      wanted.emplace(name, static_cast<std::uint32_t>(wanted.size()));
+    }
     const auto rank = [&](const std::string& name) {
       const auto found = wanted.find(written_at(name).name);
       return found == wanted.end() ? wanted.size() : found->second;
     };
     for (auto& group : names) {
-      std::stable_sort(group.begin(), group.end(), [&](const std::string& a, const std::string& b) {
-        return rank(a) < rank(b);
-      });
+      sort_stably(group,
+                  [&](const std::string& a, const std::string& b) { return rank(a) < rank(b); });
     }
-    std::size_t number = 0;
+    std::uint32_t number = 0;
     for (const auto& group : names) {
       for (const std::string& name : group) numbers_.emplace(name, number++);
     }
@@ -633,9 +636,9 @@ class MapLifter {
   std::vector<std::uint32_t> others_;
   std::map<std::pair<std::size_t, std::string>, State> states_;
   std::vector<Made> made_;
-  std::unordered_map<std::string_view, const OptimizerParam*> params_by_number_;
-  std::unordered_map<std::string_view, const OptimizerParam*> params_by_name_;
-  std::unordered_map<std::string, std::size_t> numbers_;          // of parameters that are made
+  std::unordered_map<std::string_view, std::uint32_t> params_by_number_;  // in options_.params
+  std::unordered_map<std::string_view, std::uint32_t> params_by_name_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;        // of parameters that are made
   std::unordered_map<std::string, std::uint32_t> dropped_rules_;  // by parameter
 };
 

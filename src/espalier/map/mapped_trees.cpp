@@ -582,8 +582,8 @@ class MappedTrees::Builder {
 
   // The tree of the template with the tensors that the map makes.
   Result<std::vector<Output>> make_like() {
-    std::unordered_map<std::string_view, std::size_t> targets;
-    for (std::size_t i = 0; i < plan_.targets().size(); ++i) {
+    std::unordered_map<std::string_view, std::uint32_t> targets;
+    for (std::uint32_t i = 0; i < plan_.targets().size(); ++i) {
       for (const std::string* name : names_of(plan_.targets()[i])) targets.emplace(*name, i);
     }
     const auto leaves = named_leaves(trees_.like_->state(), trees_.side_, {});
@@ -596,7 +596,7 @@ class MappedTrees::Builder {
   }
 
   Result<Value> like_below(const NodeRef& node, const std::vector<NamedNode>& leaves,
-                           const std::unordered_map<std::string_view, std::size_t>& targets,
+                           const std::unordered_map<std::string_view, std::uint32_t>& targets,
                            std::size_t& leaf) {
     if (!has_children(node)) {
       if (leaves.empty()) return makers_.load(kLike, node);

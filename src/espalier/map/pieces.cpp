@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -52,9 +53,8 @@ bool settle(std::vector<MapLoop>& loops) {
   }
   std::erase_if(loops, [](const MapLoop& loop) { return loop.count == 1; });
   const auto distance = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
-  std::stable_sort(loops.begin(), loops.end(), [&](const MapLoop& a, const MapLoop& b) {
-    return distance(a.to) > distance(b.to);
-  });
+  sort_stably(loops,
+              [&](const MapLoop& a, const MapLoop& b) { return distance(a.to) > distance(b.to); });
   std::vector<MapLoop> joined;  // innermost first
   for (std::size_t i = loops.size(); i-- > 0;) {
     MapLoop* inner = joined.empty() ? nullptr : &joined.back();

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/map/instance_sizes.h"
 #include "espalier/map/instance_targets.h"
 #include "espalier/map/map_error.h"
@@ -84,8 +85,8 @@ std::uint32_t first_source(const MapTarget& target) {
 }
 
 Result<void> check_names(std::span<const MapTarget> targets, std::span<const MapLeaf> leaves) {
-  std::unordered_map<std::string_view, const MapTarget*> names;
-  names.reserve(targets.size());
+  std::unordered_map<std::string_view, std::uint32_t> makers;
+  makers.reserve(targets.size());
   const auto from = [&](const MapTarget& target) {
     std::string text = target.rule == MapTarget::kKept ? std::string("what no rule takes")
                                                        : "rule " + std::to_string(target.rule + 1);
@@ -93,13 +94,15 @@ Result<void> check_names(std::span<const MapTarget> targets, std::span<const Map
     if (source != MapPiece::kZeros) text += " of " + in_quotes(leaves[source].name);
     return text;
   };
-  for (const MapTarget& target : targets) {
+  for (std::uint32_t number = 0; number < targets.size(); ++number) {
+    const MapTarget& target = targets[number];
     for (std::size_t i = 0; i <= target.tied.size(); ++i) {
       const std::string& name = i == 0 ? target.name : target.tied[i - 1];
-      const auto [other, is_new] = names.emplace(name, &target);
+      const auto [other, is_new] = makers.emplace(name, number);
       if (is_new) continue;
       return fail(ErrorCode::kNameCollision, in_quotes(name) + " would be made twice: by " +
-                                                 from(*other->second) + " and by " + from(target));
+                                                 from(targets[other->second]) + " and by " +
+                                                 from(target));
     }
   }
   return {};
@@ -269,9 +272,9 @@ Result<MapPlan> MapPlan::make(const KeyMap& map, std::vector<MapLeaf> leaves,
 }
 
 Result<MapPlan> MapPlan::merged(MapPlan plan) {
-  std::stable_sort(
-      plan.targets_.begin(), plan.targets_.end(),
-      [](const MapTarget& a, const MapTarget& b) { return first_source(a) < first_source(b); });
+  sort_stably(plan.targets_, [](const MapTarget& a, const MapTarget& b) {
+    return first_source(a) < first_source(b);
+  });
   if (auto ok = check_names(plan.targets_, plan.leaves_); !ok) return propagate(ok);
   return plan;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/map/key_map_parts.h"
 
 namespace espalier {
@@ -158,8 +159,7 @@ Result<void> complete_instance(const PlannedRule& rule, Instance& instance) {
       }
     }
     for (auto& [index, all] : candidates) {
-      std::stable_sort(all.begin(), all.end(),
-                       [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
+      sort_stably(all, [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
     }
   }
   return {};

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -57,7 +58,7 @@ void TargetMaker::need_image() {
     }
   }
   // A source that several parts take from is read in its own order.
-  std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
+  sort_stably(steps_, [](const Step& a, const Step& b) {
     return std::pair(a.need.leaf, a.need.begin) < std::pair(b.need.leaf, b.need.begin);
   });
 }

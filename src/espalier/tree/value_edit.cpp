@@ -1,9 +1,13 @@
 // Editing a Value by key path.
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/tree/follow.h"
 #include "espalier/value.h"
 
@@ -122,17 +126,16 @@ std::vector<std::optional<std::size_t>> match_children(const Value& to, const Va
     return positions;
   }
   const auto keys = to.keys();
-  std::vector<std::size_t> order(keys.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  std::vector<std::uint32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0U);
+  sort_numbers(order, [&](std::uint32_t a, std::uint32_t b) { return keys[a] < keys[b]; });
   std::vector<std::optional<std::size_t>> matches;
   matches.reserve(from.keys().size());
   for (const Key& key : from.keys()) {
     const auto at = std::lower_bound(order.begin(), order.end(), key,
-                                     [&](std::size_t i, const Key& k) { return keys[i] < k; });
+                                     [&](std::uint32_t i, const Key& k) { return keys[i] < k; });
     const bool found = at != order.end() && keys[*at] == key;
-    matches.push_back(found ? std::optional(*at) : std::nullopt);
+    matches.push_back(found ? std::optional<std::size_t>(*at) : std::nullopt);
   }
   return matches;
 }

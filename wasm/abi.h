@@ -252,6 +252,7 @@ struct Report {
   std::uint64_t chunks;      // 8
   std::uint64_t bytes;       // 16
   std::uint64_t errors;      // 24: all errors found
+  std::uint64_t unchecked;   // 32: bytes of tensors
 };
 
 /// What the checksums of a format cover.

@@ -12,7 +12,7 @@
 
 namespace espalier::abi {
 
-static_assert(sizeof(Report) == 32);
+static_assert(sizeof(Report) == 40);
 
 class Verification {
  public:
@@ -32,7 +32,8 @@ inline Report report_of(const VerifyReport& report) {
           .listed = static_cast<std::uint32_t>(report.errors.size()),
           .chunks = report.chunks,
           .bytes = report.bytes,
-          .errors = report.error_count};
+          .errors = report.error_count,
+          .unchecked = report.unchecked};
 }
 
 }  // namespace espalier::abi

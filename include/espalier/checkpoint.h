@@ -40,7 +40,18 @@ struct Slice {
 /// larger than the file.
 inline constexpr std::size_t kMaxReportedErrors = 1000;
 
-/// The result of a verification. The file is intact if `error_count` is 0.
+/// What a verification says.
+enum class VerifyVerdict : std::uint8_t {
+  kOk,             // all was checked, and all is right
+  kStructureOnly,  // nothing is wrong, and the format has nothing to check the tensors' bytes with
+  kIncomplete,     // nothing is wrong, but further files are missing or cannot be read
+  kDamaged,
+};
+
+/// "ok", "structure_only", "incomplete", "damaged".
+std::string_view verdict_name(VerifyVerdict verdict);
+
+/// The result of a verification.
 struct VerifyReport {
   /// Whether the format has hashes of chunks. Without, `checksums` tells what is known of the
   /// tensors' bytes.
@@ -49,13 +60,21 @@ struct VerifyReport {
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   /// Checksums of the format that were compared in place of hashes, such as the CRC-32 of a zip
-  /// archive's entries, and bytes of tensors that have none.
+  /// archive's entries.
   std::uint64_t checksums = 0;
+  /// Stored bytes of tensors that were not checked: those without a checksum, and those that need
+  /// a file which is missing or was left out.
   std::uint64_t unchecked = 0;
-  /// All that is wrong, and the first kMaxReportedErrors of it: files that cannot be read, then
-  /// damage in the order of chunks.
+  /// Further files whose bytes are not to be had: missing ones (kFileMissing), other files of their
+  /// names (kBaseMismatch, kNotARegularFile), and those that the system (kIoError) or a limit
+  /// (kLimitExceeded) refuses. The first `missing_files` of `errors` are about them.
+  std::uint64_t missing_files = 0;
+  /// Missing files and damage, and the first of them: all missing files, then up to
+  /// kMaxReportedErrors others: files that cannot be read, then damage in the order of chunks.
   std::uint64_t error_count = 0;
   std::vector<Error> errors;
+
+  VerifyVerdict verdict() const;
 };
 
 /// A tensor or placeholder of a checkpoint. Two nodes that are tied have equal TensorRefs.

@@ -70,6 +70,11 @@ Result<ReadOptions> options_of(const espalier_read_options* given) {
   return options;
 }
 
+static_assert(ESPALIER_VERDICT_OK == static_cast<int>(VerifyVerdict::kOk));
+static_assert(ESPALIER_VERDICT_STRUCTURE_ONLY == static_cast<int>(VerifyVerdict::kStructureOnly));
+static_assert(ESPALIER_VERDICT_INCOMPLETE == static_cast<int>(VerifyVerdict::kIncomplete));
+static_assert(ESPALIER_VERDICT_DAMAGED == static_cast<int>(VerifyVerdict::kDamaged));
+
 espalier_report* report_of(VerifyReport report) {
   std::vector<espalier_error> errors(report.errors.begin(), report.errors.end());
   return new espalier_report{std::move(report), std::move(errors)};
@@ -190,6 +195,19 @@ espalier_status espalier_verify_with(const espalier_file* file,
     *out = c::report_of(std::move(*report));
     return {};
   });
+}
+
+espalier_verdict espalier_report_verdict(const espalier_report* report) {
+  return static_cast<espalier_verdict>(report == nullptr ? VerifyVerdict::kOk
+                                                         : report->report.verdict());
+}
+
+uint64_t espalier_report_missing_files(const espalier_report* report) {
+  return report == nullptr ? 0 : report->report.missing_files;
+}
+
+uint64_t espalier_report_unchecked(const espalier_report* report) {
+  return report == nullptr ? 0 : report->report.unchecked;
 }
 
 uint64_t espalier_report_error_count(const espalier_report* report) {

@@ -271,7 +271,8 @@ class File {
     return nb::make_tuple(notes.count, listed);
   }
 
-  // (has hashes, chunks, bytes, number of errors, exceptions)
+  // (verdict, has hashes, chunks, bytes, checksums, unchecked bytes, names of missing files, number
+  // of errors, exceptions: first of the missing files)
   nb::tuple verify(const nb::object& progress) const {
     std::optional<VerifyReport> report;
     auto result = run_interruptibly(
@@ -284,7 +285,12 @@ class File {
     must(std::move(result), where_);
     nb::list errors;
     for (const Error& error : report->errors) errors.append(exception_of(error, where_));
-    return nb::make_tuple(report->has_hashes, report->chunks, report->bytes, report->checksums,
+    nb::list missing;
+    for (std::size_t i = 0; i < report->missing_files; ++i) {
+      missing.append(text(report->errors[i].file, "surrogateescape"));
+    }
+    return nb::make_tuple(verdict_name(report->verdict()), report->has_hashes, report->chunks,
+                          report->bytes, report->checksums, report->unchecked, missing,
                           report->error_count, errors);
   }
 
@@ -516,9 +522,11 @@ void bind_file(nb::module_& module) {
            nb::sig("def notes(self) -> tuple[int, list[tuple[Any, str, str]]]"))
       .def("prepare_update", &File::prepare_update, "nodes"_a, "memory"_a, "read_others"_a,
            "threads"_a, "progress"_a.none(), nb::call_guard<Call>())
-      .def("verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),
-           nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
-                   "| None) -> tuple[bool, int, int, int, int, list[typing.Any]]"));
+      .def(
+          "verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),
+          nb::sig(
+              "def verify(self, progress: collections.abc.Callable[[int, int], object] "
+              "| None) -> tuple[str, bool, int, int, int, int, list[str], int, list[typing.Any]]"));
 }
 
 }  // namespace espalier::python

@@ -160,6 +160,9 @@ def test_a_save_against_a_base_writes_what_changed(tmp_path):
     (tmp_path / "one.espalier").rename(tmp_path / "away")
     espalier.open(tmp_path / "three.espalier").verify()
     checkpoint = espalier.open(tmp_path / "two.espalier")
+    with pytest.raises(espalier.Incomplete, match="one.espalier.*; what is there is right") as incomplete:
+        checkpoint.verify()
+    assert (incomplete.value.code, incomplete.value.missing) == ("file_missing", ["one.espalier"])
     assert checkpoint["step"] == 2
     with pytest.raises(espalier.CheckpointOSError, match="one.espalier") as raised:
         checkpoint["frozen"].numpy()

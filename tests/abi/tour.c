@@ -371,6 +371,8 @@ int main(int argc, char** argv) {
   DO(espalier_verify(file, count_progress, &calls, &report, &error));
   CHECK(espalier_report_error_count(report) == 0 && espalier_report_error(report, 0) == NULL);
   CHECK(espalier_report_has_hashes(report) && espalier_report_checksums(report) == 0 && calls > 0);
+  CHECK(espalier_report_verdict(report) == ESPALIER_VERDICT_OK);
+  CHECK(espalier_report_missing_files(report) == 0 && espalier_report_unchecked(report) == 0);
   espalier_report_free(report);
 
   espalier_node layer = 0;
@@ -416,6 +418,7 @@ int main(int argc, char** argv) {
   DO(espalier_open(path, NULL, &file, &error));
   DO(espalier_verify(file, NULL, NULL, &report, &error));
   CHECK(espalier_report_error_count(report) == 1);
+  CHECK(espalier_report_verdict(report) == ESPALIER_VERDICT_DAMAGED);
   CHECK(strcmp(espalier_error_code(espalier_report_error(report, 0)), "chunk_corrupt") == 0);
   espalier_report_free(report);
   espalier_close(file);

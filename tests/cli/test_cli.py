@@ -21,7 +21,7 @@ import zipfile
 
 ESPALIER = os.environ["ESPALIER"]
 MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
-OK, CHECK_FAILED, USAGE, BAD_INPUT, IO, OUT_OF_MEMORY = 0, 1, 2, 3, 4, 5
+OK, CHECK_FAILED, USAGE, BAD_INPUT, IO, OUT_OF_MEMORY, INCOMPLETE = range(7)
 # What diff says of files with hashes, without --verify.
 EQUAL_BY_HASHES = "equal by recorded hashes, not verified\n"
 

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -585,12 +586,20 @@ class References(Writing):
         self.run_cli("index", self.new("two.safetensors"), self.new("two.espalier"))
         os.rename(self.new("two.safetensors"), self.new("away"))
         self.assertIn("file_missing", self.text("needs", "--long", self.new("two.espalier"), expect=CHECK_FAILED))
-        self.assertIn("file_missing", self.text("verify", self.new("two.espalier"), expect=CHECK_FAILED))
+        text = self.text("verify", self.new("two.espalier"), expect=test_cli.INCOMPLETE)
+        self.assertRegex(text, r"INCOMPLETE \(1 file missing\); 4\.0 MiB of tensors were not checked")
+        self.assertIn("file_missing", text)
+        verdict, = self.json("verify", self.new("two.espalier"), expect=test_cli.INCOMPLETE)["files"]
+        self.assertEqual((verdict["verdict"], verdict["missing"], verdict["ok"]), ("incomplete", ["two.safetensors"], False))
         self.run_cli("show", self.new("two.espalier"), "frozen", expect=test_cli.IO)
         self.assertEqual(len(self.json("ls", self.new("two.espalier"))["nodes"]), 2)
         self.save("two.safetensors", frozen=self.frozen)
-        out = self.text("verify", self.new("two.espalier"), expect=CHECK_FAILED)
+        out = self.text("verify", self.new("two.espalier"), expect=test_cli.INCOMPLETE)
         self.assertIn("base_mismatch", out)
+        # An unreadable file says more than an incomplete one, and damage does.
+        self.run_cli("verify", self.new("two.espalier"), self.new("two.safetensors"), expect=test_cli.INCOMPLETE)
+        bad = self.write("bad", b"no checkpoint")
+        self.run_cli("verify", bad, self.new("two.espalier"), expect=BAD_INPUT)
 
     def test_mistakes(self):
         one, two = self.new("one.safetensors"), self.new("two.safetensors")
@@ -789,7 +798,7 @@ class Patches(Writing):
         # Only the update itself refers to it, and is of no further use.
         self.run_cli("apply", self.new("1.espalier"), self.new("0.espalier"))
         self.check_whole("0.espalier", 1)
-        self.assertIn("base_mismatch", self.text("verify", self.new("1.espalier"), expect=CHECK_FAILED))
+        self.assertIn("base_mismatch", self.text("verify", self.new("1.espalier"), expect=test_cli.INCOMPLETE))
 
     def test_no_command_replaces_what_others_need(self):
         needed = self.new("0.espalier")
@@ -839,6 +848,12 @@ class Patches(Writing):
             os.remove(self.new(f"{step}.espalier"))
         self.run_cli("merge", one, two, needed, "--force")
 
+    def test_rebase_onto_a_stranger_is_refused(self):
+        subprocess.run([test_cli.MAKE_SAMPLE, self.new("stranger.espalier"), "many:3"], check=True)
+        self.run_cli("rebase", self.new("2.espalier"), "--onto", self.new("stranger.espalier"), "-o", self.new("new.espalier"), expect=USAGE)
+        self.assertIn("nothing that FILE needs is in these checkpoints", self.stderr)
+        self.assertFalse(os.path.exists(self.new("new.espalier")))
+
     def test_fold_of_what_changed_back_has_nothing(self):
         self.run_cli("delta", self.new("1.espalier"), self.new("0.safetensors"), "-o", self.new("back.espalier"))
         self.run_cli("fold", self.new("back.espalier"), self.new("folded.espalier"))
@@ -865,7 +880,7 @@ class Patches(Writing):
     def test_verify_local_reads_no_other_file(self):
         os.remove(self.new("0.espalier"))
         self.assertIn("were not checked", self.text("verify", "--local", self.new("1.espalier")))
-        self.text("verify", self.new("1.espalier"), expect=CHECK_FAILED)
+        self.text("verify", self.new("1.espalier"), expect=test_cli.INCOMPLETE)
         entry = self.log("1.espalier", expect=CHECK_FAILED)
         self.assertEqual([each["code"] for each in entry["missing"]], ["file_missing"])
 

@@ -74,8 +74,8 @@ def against_a_base():
     wrong = "the bytes that a patch is applied to are not those that it was made for"
     flipped = bytearray(BASE_FILE)
     flipped[BLOB + 7] ^= 1
-    yield folder("base-bit", "base_mismatch", against(), wrong, "read", {BASE_NAME: bytes(flipped)}, at=BLOB, path="b")
-    yield folder("base-elsewhere", "base_mismatch", against(set_base(offset=BLOB - 1)), wrong, "read", at=BLOB - 1, path="b")
+    yield folder("base-bit", "chunk_corrupt", against(), wrong, "read", {BASE_NAME: bytes(flipped)}, at=BLOB, path="b")
+    yield folder("base-elsewhere", "chunk_corrupt", against(set_base(offset=BLOB - 1)), wrong, "read", at=BLOB - 1, path="b")
     # The base is right, so it is the patch that is wrong: its offset is known here alone.
     data = against(set_base(hash=h128(BASE)), stored=sparse(moves=b"\2\4"), check=False)
     yield folder("patch-of-other-bytes", "chunk_corrupt", data, found_by="read", at=len(data) - 21, path="b")
@@ -119,4 +119,4 @@ def against_a_base():
     yield folder("one-more-than-32", "chunk_invalid", over, "a chunk has more than 32 patches", beside=files, path="b")
     # The head of that file has all of it.
     beside = {BASE_NAME: BASE_FILE, "patches.bin": bytes(broken_blobs)}
-    yield folder("one-of-32-files-bit", "base_mismatch", made, found_by="read", beside=beside)
+    yield folder("one-of-32-files-bit", "chunk_corrupt", made, found_by="read", beside=beside)

@@ -124,13 +124,14 @@ TEST_CASE("Damage is found and named, whichever of the files has it") {
     REQUIRE(report);
     REQUIRE(report->errors.size() == 1);
     CHECK(report->errors.front() == error);
+    CHECK(report->verdict() == VerifyVerdict::kDamaged);
   };
   // In the last byte of each: of the third chunk or its patch.
   files["0"].back() ^= std::byte{4};
-  expect("0", ErrorCode::kBaseMismatch);
+  expect("0", ErrorCode::kChunkCorrupt);
   files["0"].back() ^= std::byte{4};
   files["1"].back() ^= std::byte{4};
-  expect("1", ErrorCode::kBaseMismatch);
+  expect("1", ErrorCode::kChunkCorrupt);
   files["1"].back() ^= std::byte{4};
   files["2"].back() ^= std::byte{4};
   {

@@ -25,7 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::Random;
+using testing::read_whole;
 using testing::TemporaryFolder;
+using testing::write_whole;
 
 constexpr std::uint64_t kMiB = kChunkBytes;
 
@@ -217,6 +219,9 @@ TEST_CASE("A base that is missing, or another, leaves all else readable") {
     REQUIRE(report);
     REQUIRE(report->errors.size() == 1);
     CHECK(to_string(report->errors.front().code) == to_string(code));
+    CHECK(report->missing_files == 1);
+    CHECK(report->unchecked >= 9 * kMiB / 2);
+    CHECK(verdict_name(report->verdict()) == "incomplete");
   };
   // Another state of the same size, one that is longer, none.
   REQUIRE(save(folder / "base.espalier", state_at(7)));
@@ -227,6 +232,21 @@ TEST_CASE("A base that is missing, or another, leaves all else readable") {
   check_lost(ErrorCode::kFileMissing);
   fs::create_directory(folder / "base.espalier");
   check_lost(ErrorCode::kNotARegularFile);
+  // Damage is said before what is missing.
+  {
+    auto bytes = read_whole(path);
+    bytes.back() ^= std::byte{1};
+    REQUIRE(write_whole(path, bytes));
+    const auto report = open_at(path).verify();
+    REQUIRE(report);
+    CHECK(report->verdict() == VerifyVerdict::kDamaged);
+    CHECK(report->missing_files == 1);
+    REQUIRE(report->errors.size() == 2);
+    CHECK(report->errors[0].code == ErrorCode::kNotARegularFile);
+    CHECK(report->errors[1].code == ErrorCode::kChunkCorrupt);
+    bytes.back() ^= std::byte{1};
+    REQUIRE(write_whole(path, bytes));
+  }
   // A reader may say where it is.
   fs::create_directory(folder / "elsewhere");
   REQUIRE(save(folder / "elsewhere" / "kept", state_at(1)));

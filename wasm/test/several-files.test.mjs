@@ -178,6 +178,9 @@ test('a file that is missing, or another one than an Espalier file means, costs 
   }
   const report = await checkpoint.verify()
   assert.deepEqual(report.errors.map(({ code }) => code).sort(), ['base_mismatch', 'file_missing'])
+  assert.deepEqual([report.verdict, report.ok, [...report.missing].sort()], ['incomplete', false, [gone, other].sort()])
+  const unread = expected.tensors.filter(({ file }) => codes.has(file)).map(({ name }) => checkpoint.get([name]).tensor.stored)
+  assert.equal(report.unchecked, unread.reduce((sum, bytes) => sum + bytes, 0))
   await checkpoint.close()
 })
 
@@ -221,10 +224,11 @@ test('a base that is damaged or missing is named', async (t) => {
     bytes[bytes.length - 1] ^= 1
     const siblings = files.map((file, i) => (i === step ? new File([bytes], file.name) : file))
     const checkpoint = await open(files[2], { siblings })
-    const expected = { code: 'base_mismatch', file: `${step}.espalier` }
+    const expected = { code: 'chunk_corrupt', file: `${step}.espalier` }
     const error = await checkpoint.root.tensor.read().then(() => assert.fail('it was read'), (reason) => reason)
     assert.deepEqual({ code: error.code, file: error.file }, expected)
-    const { errors } = await checkpoint.verify()
+    const { errors, verdict } = await checkpoint.verify()
+    assert.equal(verdict, 'damaged')
     assert.deepEqual(errors.map(({ code, file, offset }) => ({ code, file, offset })), [{ ...expected, offset: error.offset }])
     await checkpoint.close()
   }

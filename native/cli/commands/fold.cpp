@@ -46,6 +46,20 @@ tl::expected<bool, Failure> check_whole(const OpenBase& source, const std::strin
   return true;
 }
 
+// Whether a file written with `references` needs one of `onto`, or what these need in its place.
+bool is_based_on(const References& references, const std::vector<SaveBase>& onto,
+                 const CheckpointFile& source) {
+  const bool is_named =
+      std::any_of(references.files.begin(), references.files.end(), [&](const ReferredFile& file) {
+        return std::any_of(onto.begin(), onto.end(),
+                           [&](const SaveBase& base) { return base.name == file.name; });
+      });
+  const auto files = source.checkpoint().catalog().files().subspan(1);
+  return is_named ||
+         !std::equal(files.begin(), files.end(), references.files.begin(), references.files.end(),
+                     [](const FileEntry& a, const ReferredFile& b) { return a.name == b.name; });
+}
+
 Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
   std::vector<std::string> names = options.names;
   const auto output = take_output(names, options.output);
@@ -75,6 +89,11 @@ Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
   auto references = is_fold ? fold_references(source->as_base(), *state)
                             : rebase_references(source->as_base(), bases_of(files), *state);
   if (!references) return about(name, references);
+  if (!is_fold && !is_based_on(*references, bases_of(files), source->file)) {
+    return refuse("--onto",
+                  "nothing that FILE needs is in these checkpoints, so it would depend on the same "
+                  "files as before; give the base itself, or another copy of it");
+  }
   std::error_code ignored;
   if (std::filesystem::equivalent(name, target, ignored)) {
     return fail_about(target,

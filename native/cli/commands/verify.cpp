@@ -26,7 +26,7 @@ struct VerifyOptions {
 };
 
 // The result for one file: a report, or the error that prevented reading it.
-struct Verdict {
+struct Verified {
   std::string file;
   std::uint32_t tensors = 0;
   std::uint64_t file_bytes = 0;
@@ -41,39 +41,48 @@ struct Verdict {
 
   ExitCode exit_code() const {
     if (!report) return cli::exit_code(report.error().code);
-    return report->error_count == 0 ? ExitCode::kOk : ExitCode::kCheckFailed;
+    switch (report->verdict()) {
+      case VerifyVerdict::kOk:
+      case VerifyVerdict::kStructureOnly:
+        return ExitCode::kOk;
+      case VerifyVerdict::kIncomplete:
+        return ExitCode::kIncomplete;
+      case VerifyVerdict::kDamaged:
+        break;
+    }
+    return ExitCode::kCheckFailed;
   }
 };
 
-Verdict verify(const std::string& name, const CommonOptions& common, FileScope scope) {
-  Verdict verdict;
-  verdict.file = name;
+Verified verify(const std::string& name, const CommonOptions& common, FileScope scope) {
+  Verified verified;
+  verified.file = name;
   auto file = open_file(name, common);
   if (!file) {
-    verdict.fail(std::move(file.error()));
-    return verdict;
+    verified.fail(std::move(file.error()));
+    return verified;
   }
-  verdict.tensors = file->checkpoint().tensor_count();
-  verdict.file_bytes = file->source().size();
+  verified.tensors = file->checkpoint().tensor_count();
+  verified.file_bytes = file->source().size();
   ProgressBar progress("checking");
   auto report = file->verify({.progress = progress.callback()}, scope);
   if (report) {
-    verdict.report = std::move(report);
+    verified.report = std::move(report);
   } else {
-    verdict.fail(std::move(report.error()));
+    verified.fail(std::move(report.error()));
   }
-  verdict.opened = std::move(*file);
-  return verdict;
+  verified.opened = std::move(*file);
+  return verified;
 }
 
-void print_text(Output& out, const Verdict& verdict, bool quiet) {
-  if (!verdict.report) return;  // The error is on standard error.
-  const VerifyReport& report = *verdict.report;
-  const std::string name = escaped(shown_name(verdict.file));
+void print_text(Output& out, const Verified& verified, bool quiet) {
+  if (!verified.report) return;  // The error is on standard error.
+  const VerifyReport& report = *verified.report;
+  const std::string name = escaped(shown_name(verified.file));
   if (report.error_count == 0) {
     if (quiet) return;
-    const std::string tensors = counted(verdict.tensors, "tensor");
-    const std::string size = format_size(verdict.file_bytes);
+    const std::string tensors = counted(verified.tensors, "tensor");
+    const std::string size = format_size(verified.file_bytes);
     if (report.has_hashes) {
       out.print("{}: ok ({}, {}, {}){}\n", name, tensors, counted(report.chunks, "chunk"), size,
                 report.unchecked == 0 ? std::string()
@@ -93,32 +102,41 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     }
     return;
   }
-  print_damage(out, verdict.file, report);
+  print_damage(out, verified.file, report);
 }
 
-void write_json(JsonWriter& json, const Verdict& verdict) {
+void write_json(JsonWriter& json, const Verified& verified) {
   json.begin_object();
-  json.member("file", shown_name(verdict.file));
-  json.member("ok", verdict.exit_code() == ExitCode::kOk);
-  if (!verdict.report) {
+  json.member("file", shown_name(verified.file));
+  json.member("ok", verified.exit_code() == ExitCode::kOk);
+  if (!verified.report) {
+    json.member("verdict", "unreadable");
     json.key("failure");
     json.begin_object();
-    write_error_members(json, verdict.report.error());
+    write_error_members(json, verified.report.error());
     json.end_object();
     json.end_object();
     return;
   }
-  const VerifyReport& report = *verdict.report;
+  const VerifyReport& report = *verified.report;
   json.member("hashes", report.has_hashes);
-  json.member("tensors", verdict.tensors);
+  json.member("tensors", verified.tensors);
   json.member("chunks", report.chunks);
   json.member("checksums", report.checksums);
   json.member("bytes_checked", report.bytes);
   json.member("bytes_unchecked", report.unchecked);
-  json.member("file_bytes", verdict.file_bytes);
+  json.member("file_bytes", verified.file_bytes);
   write_damage(json, report);
-  write_notes(json, verdict.opened->checkpoint().catalog());
+  write_notes(json, verified.opened->checkpoint().catalog());
   json.end_object();
+}
+
+// What damage or an unreadable file says is said before what a missing one does.
+ExitCode worse_of(ExitCode a, ExitCode b) {
+  const auto rank = [](ExitCode code) {
+    return code == ExitCode::kIncomplete ? 1 : 2 * static_cast<int>(code);
+  };
+  return rank(b) > rank(a) ? b : a;
 }
 
 Outcome run_verify(const VerifyOptions& options, Output& out) {
@@ -126,18 +144,18 @@ Outcome run_verify(const VerifyOptions& options, Output& out) {
   if (options.common.json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   for (const std::string& name : options.files) {
-    const Verdict verdict =
+    const Verified verified =
         verify(name, options.common, options.is_local ? FileScope::kOwn : FileScope::kAll);
-    worst = std::max(worst, verdict.exit_code());
+    worst = worse_of(worst, verified.exit_code());
     if (options.common.json) {
-      write_json(json, verdict);
+      write_json(json, verified);
     } else {
-      print_text(out, verdict, options.common.quiet);
-      if (verdict.report && !options.common.quiet) {
-        print_notes(out, verdict.opened->checkpoint().catalog());
+      print_text(out, verified, options.common.quiet);
+      if (verified.report && !options.common.quiet) {
+        print_notes(out, verified.opened->checkpoint().catalog());
       }
     }
-    if (!verdict.report) print_error(describe({name, verdict.report.error()}));
+    if (!verified.report) print_error(describe({name, verified.report.error()}));
   }
   if (options.common.json) end_files(json, out);
   return worst;

@@ -15,11 +15,24 @@ namespace {
 
 constexpr std::size_t kShownErrors = 20;
 
+// What the verdict on a file is about whose other files are missing.
+std::string checked_part(const VerifyReport& report) {
+  const std::string unchecked = format_size(report.unchecked) + " of tensors were not checked";
+  if (report.bytes == 0) return unchecked;
+  return format_size(report.bytes) + " are right, " + unchecked;
+}
+
 }  // namespace
 
 void print_damage(Output& out, const std::string& file, const VerifyReport& report) {
-  out.print("{}: {} ({})\n", escaped(shown_name(file)),
-            out.colors().paint(Style::kDamage, "DAMAGED"), counted(report.error_count, "error"));
+  const std::string name = escaped(shown_name(file));
+  if (report.verdict() == VerifyVerdict::kIncomplete) {
+    out.print("{}: {} ({} missing); {}\n", name, out.colors().paint(Style::kDamage, "INCOMPLETE"),
+              counted(report.missing_files, "file"), checked_part(report));
+  } else {
+    out.print("{}: {} ({})\n", name, out.colors().paint(Style::kDamage, "DAMAGED"),
+              counted(report.error_count, "error"));
+  }
   const std::size_t shown = std::min(report.errors.size(), kShownErrors);
   for (std::size_t i = 0; i < shown; ++i) {
     out.print("  {}\n", describe(report.errors[i]));
@@ -28,6 +41,11 @@ void print_damage(Output& out, const std::string& file, const VerifyReport& repo
 }
 
 void write_damage(JsonWriter& json, const VerifyReport& report) {
+  json.member("verdict", verdict_name(report.verdict()));
+  json.key("missing");
+  json.begin_array();
+  for (std::size_t i = 0; i < report.missing_files; ++i) json.value(report.errors[i].file);
+  json.end_array();
   json.member("error_count", report.error_count);
   json.key("errors");
   json.begin_array();

@@ -15,6 +15,7 @@ enum class ExitCode : std::uint8_t {
   kBadInput = 3,     // the input is unreadable, damaged or hostile
   kIo = 4,           // the operating system refused
   kMemory = 5,       // there is not enough memory; says nothing about the input
+  kIncomplete = 6,   // verify found nothing wrong, and missed files that the input needs
 };
 
 struct ExitCodeMeaning {
@@ -29,6 +30,7 @@ inline constexpr std::array kExitCodeMeanings = {
     ExitCodeMeaning{ExitCode::kBadInput, "unreadable or damaged input"},
     ExitCodeMeaning{ExitCode::kIo, "I/O error"},
     ExitCodeMeaning{ExitCode::kMemory, "out of memory"},
+    ExitCodeMeaning{ExitCode::kIncomplete, "nothing is wrong, but files are missing (verify)"},
 };
 
 }  // namespace espalier::cli

@@ -103,7 +103,7 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
   VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
   report.bytes = plan.bytes() + made_bytes;
   report.checksums = plan.checksums() + made;
-  report.unchecked = plan.unchecked();
+  report.unchecked += plan.unchecked();
   report.error_count += errors.size();
   errors.resize(std::min(errors.size(), kMaxReportedErrors));
   report.errors.insert(report.errors.end(), std::make_move_iterator(errors.begin()),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         CodeWarning,
         Corrupt,
         EspalierError,
+        Incomplete,
         KeyPathError,
         LossWarning,
         MissingPackage,
@@ -47,7 +48,7 @@ else:
         "_async": "AsyncSave NotInThisProcess",
         "_checkpoint": "Checkpoint Note VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
-        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError CodeWarning Corrupt EspalierError KeyPathError LossWarning MissingPackage SliceError Unsupported",
+        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError CodeWarning Corrupt EspalierError Incomplete KeyPathError LossWarning MissingPackage SliceError Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_map": "MapTarget MappedCheckpoint key_maps map",
         "_node": "Node",
@@ -77,7 +78,7 @@ else:
 
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
-    "CheckpointOSError", "Checkpointer", "CodeWarning", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
+    "CheckpointOSError", "Checkpointer", "CodeWarning", "Corrupt", "DamagedCheckpoint", "EspalierError", "Incomplete", "KeyPathError",
     "Labelled", "Ledger", "LossWarning", "MapTarget", "MappedCheckpoint", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
     "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "key_maps", "load", "load_bytes", "map", "open", "prepare_update", "register",
     "save", "save_async", "save_bytes", "save_safetensors", "spec",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from . import _core, _frameworks, _near, _urls
-from ._errors import Corrupt, EspalierError, KeyPathError, Unsupported
+from ._errors import Corrupt, EspalierError, Incomplete, KeyPathError, Unsupported
 from ._node import Node
 from ._options import Check, Path, check_bool, check_exact, check_text, check_threads, checks_hashes
 from ._progress import Progress, reporting
@@ -37,6 +37,10 @@ class VerifyReport(NamedTuple):
     has_hashes: bool
     checksums: int = 0
     """Of a format without hashes: what was compared in their place, such as the CRC-32 of zip archives. None: nothing was."""
+    unchecked: int = 0
+    """Stored bytes of tensors that have no checksum."""
+    verdict: Literal["ok", "structure_only"] = "ok"
+    """"structure_only": the format has nothing to check the tensors' bytes with."""
 
 
 class Checkpoint:
@@ -286,13 +290,19 @@ class Checkpoint:
         return self._load_node(self._opened.state, "", checks_hashes(check), exact, framework, progress)
 
     def verify(self, *, progress: Progress = None) -> VerifyReport:
-        """Checks every byte of the file. Raises Corrupt, whose `errors` lists what is damaged."""
+        """Checks every byte of the file. Raises Corrupt, whose `errors` lists what is damaged; Incomplete, whose `missing` names
+        the files, if nothing is damaged, but further files are missing.
+        """
         with reporting(progress, f"verifying {self.name}") as report:
-            has_hashes, chunks, size, checksums, count, errors = self._opened.verify(report)
+            verdict, has_hashes, chunks, size, checksums, unchecked, missing, count, errors = self._opened.verify(report)
         if count == 0:
-            return VerifyReport(chunks, size, has_hashes, checksums)
+            return VerifyReport(chunks, size, has_hashes, checksums, unchecked, verdict)
         more = f", and {count - 1} more" if count > 1 else ""
-        first = errors[0]
+        if verdict == "incomplete":
+            incomplete = Incomplete(f"{errors[0]}{more}; what is there is right", errors[0].code)
+            incomplete.errors, incomplete.missing = errors, missing
+            raise incomplete
+        first = errors[len(missing)]
         damaged = Corrupt(f"{first}{more}", first.code, first.path, first.offset)
         damaged.errors = errors
         raise damaged

@@ -32,6 +32,15 @@ class Corrupt(EspalierError):
     errors: Sequence[EspalierError] = ()
 
 
+class Incomplete(EspalierError):
+    """verify() found nothing wrong, but files that the checkpoint has tensors in are missing, are other files, or cannot be read.
+    `missing` has their names, `errors` says of each why.
+    """
+
+    errors: Sequence[EspalierError] = ()
+    missing: Sequence[str] = ()
+
+
 class Unsupported(EspalierError):
     """A value that no checkpoint can hold, or a file that this version cannot read."""
 

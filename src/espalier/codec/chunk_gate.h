@@ -22,7 +22,7 @@ inline constexpr std::string_view kHashMismatch =
     "tensor bytes do not match their hash: the file was damaged, or the tensor changed while it "
     "was saved; copy or download the file again, or use the previous checkpoint";
 
-/// The message of kBaseMismatch if the bytes of a base are wrong.
+/// The message if the bytes of a base are wrong.
 inline constexpr std::string_view kBaseChanged =
     "the bytes that a patch is applied to are not those that it was made for: their file was "
     "changed or damaged; find the right one, or use a checkpoint that does not need it";
@@ -72,7 +72,8 @@ class ChunkGate {
   /// gate's memory, valid until the next call. kTruncated if `stored` has the wrong lengths;
   /// kChunkCorrupt if it cannot be decoded or does not match its hash; kBaseMismatch if that is so
   /// because a base does not; kOutOfMemory. Errors have no file, offset or path, except that the
-  /// offset of kBaseMismatch is the base's number in `chunk.bases`.
+  /// offset of kBaseMismatch is the base's number in `chunk.bases`: the caller reports
+  /// kChunkCorrupt there.
   [[nodiscard]] Result<ByteSpan> open(const StoredChunk& chunk, StoredLayers stored);
 
   /// The same into `out`, which has `chunk.length` bytes. `out` may be the stored bytes of a raw

@@ -23,10 +23,9 @@ ErrorCode code_of(Fault fault) {
       return ErrorCode::kPaddingCorrupt;
     case Fault::kNoDecoder:
       return ErrorCode::kUnsupportedCodec;
-    case Fault::kWrongBase:
-      return ErrorCode::kBaseMismatch;
     case Fault::kNotDecodable:
     case Fault::kWrongHash:
+    case Fault::kWrongBase:
     case Fault::kWrongChecksum:
       break;
   }

@@ -21,6 +21,7 @@ Result<T> located(Result<T> result, const TensorRef& tensor, std::uint32_t i) {
   const ChunkRecord& record = is_base
                                   ? tensor.bases(i)[static_cast<std::size_t>(result.error().offset)]
                                   : record_of(tensor, i);
+  if (is_base) result.error().code = ErrorCode::kChunkCorrupt;
   result.error().offset = record.offset;
   result.error().file = tensor.catalog().files()[record.file].name;
   return result;

@@ -22,8 +22,8 @@ class ChunkReader {
   /// they are raw, and of memory of the reader, valid until its next call, otherwise. `stored` has
   /// the bytes of its bases, too: see TensorRef::bases(). kTruncated if it has not as many bytes as
   /// the records say; kChunkCorrupt if they cannot be decoded or do not match their hash (in a
-  /// format that has hashes); kBaseMismatch if those of a base do not; kOutOfMemory. Errors name
-  /// the file and offset of the chunk or base, and not the tensor.
+  /// format that has hashes), or those of a base do not; kOutOfMemory. Errors name the file and
+  /// offset of the chunk or base, and not the tensor.
   [[nodiscard]] Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i,
                                       StoredLayers stored);
 

@@ -18,6 +18,13 @@
 namespace espalier {
 namespace {
 
+// Whether the bytes of a file are not to be had, which says nothing about them.
+bool is_missing_file(ErrorCode code) {
+  return code == ErrorCode::kFileMissing || code == ErrorCode::kBaseMismatch ||
+         code == ErrorCode::kNotARegularFile || code == ErrorCode::kIoError ||
+         code == ErrorCode::kLimitExceeded;
+}
+
 GroupGather gather_of(const VerifyPlan& plan) {
   GroupGather gather;
   for (std::uint32_t i = 0; i < plan.regions().size(); ++i) {
@@ -58,6 +65,26 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
 }
 
 }  // namespace
+
+std::string_view verdict_name(VerifyVerdict verdict) {
+  switch (verdict) {
+    case VerifyVerdict::kOk:
+      return "ok";
+    case VerifyVerdict::kStructureOnly:
+      return "structure_only";
+    case VerifyVerdict::kIncomplete:
+      return "incomplete";
+    case VerifyVerdict::kDamaged:
+      break;
+  }
+  return "damaged";
+}
+
+VerifyVerdict VerifyReport::verdict() const {
+  if (error_count > missing_files) return VerifyVerdict::kDamaged;
+  if (missing_files > 0) return VerifyVerdict::kIncomplete;
+  return has_hashes || checksums > 0 ? VerifyVerdict::kOk : VerifyVerdict::kStructureOnly;
+}
 
 VerifyPlan::VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes, FileScope scope)
     : checkpoint_(std::move(checkpoint)), scope_(scope) {
@@ -127,6 +154,41 @@ Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, StoredLayers
   return damage;
 }
 
+// Puts the files that cannot be read before the damage, and those that are not there before these.
+void VerifyPlan::add_files(VerifyReport& report) const {
+  std::vector<Error> problems;
+  for (const FileEntry& file : checkpoint_.catalog().files()) {
+    if (!file.problem) continue;
+    const bool is_missing = is_missing_file(file.problem->code);
+    const auto at =
+        static_cast<std::ptrdiff_t>(is_missing ? report.missing_files++ : problems.size());
+    problems.insert(problems.begin() + at, *file.problem);
+  }
+  report.error_count += problems.size();
+  problems.insert(problems.end(), report.errors.begin(), report.errors.end());
+  report.errors = std::move(problems);
+}
+
+// Of a patch in this file, `scope_` or a missing file may leave out a base. What lies in a file
+// that is left out is nothing of this checkpoint's to check.
+std::uint64_t VerifyPlan::unchecked() const {
+  const Catalog& catalog = checkpoint_.catalog();
+  const auto chunks = catalog.tables().chunks;
+  const auto is_out = [&](const ChunkRecord& record) {
+    return scope_ == FileScope::kOwn ? record.file != 0
+                                     : catalog.files()[record.file].problem.has_value();
+  };
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; i < chunks.size(); ++i) {
+    const auto bases = catalog.bases(i);
+    const bool is_whole = !is_out(chunks[i]);
+    const bool is_unchecked =
+        is_whole ? std::any_of(bases.begin(), bases.end(), is_out) : scope_ == FileScope::kAll;
+    if (is_unchecked) total += chunks[i].stored;
+  }
+  return total;
+}
+
 VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   const Catalog& catalog = checkpoint_.catalog();
   VerifyReport report;
@@ -150,20 +212,8 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
                              catalog.files()[record.file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
-  for (const FileEntry& file : catalog.files()) {
-    if (!file.problem || scope_ == FileScope::kOwn) continue;
-    ++report.error_count;
-    report.errors.insert(report.errors.begin(), *file.problem);
-  }
-  if (scope_ == FileScope::kOwn) {
-    const auto chunks = catalog.tables().chunks;
-    for (std::uint32_t i = 0; i < chunks.size(); ++i) {
-      const auto bases = catalog.bases(i);
-      const bool is_elsewhere = std::any_of(bases.begin(), bases.end(),
-                                            [](const ChunkRecord& base) { return base.file != 0; });
-      if (chunks[i].file == 0 && is_elsewhere) report.unchecked += chunks[i].stored;
-    }
-  }
+  if (scope_ == FileScope::kAll) add_files(report);
+  report.unchecked = unchecked();
 
   if (auto digests = node_digests(catalog.stored_tables()); !digests) {
     report.errors.push_back(std::move(digests.error()));

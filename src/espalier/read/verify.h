@@ -55,6 +55,8 @@ class VerifyPlan {
 
  private:
   std::uint32_t tensor_of(std::uint32_t chunk, std::uint32_t from) const;
+  void add_files(VerifyReport& report) const;
+  std::uint64_t unchecked() const;
 
   Checkpoint checkpoint_;
   FileScope scope_;

@@ -2,7 +2,7 @@
 import { DTYPES, dtypeBits } from '../core/names.js'
 import { TensorData, viewAs } from '../data/tensor-data.js'
 import type { ReadJob, StatisticsJob } from '../engine/engine.js'
-import { Plan, type VerifyReport } from '../engine/plan.js'
+import { Plan, withVerdict, type VerifyReport } from '../engine/plan.js'
 import type { RangeSource } from '../engine/range-source.js'
 import { forEachPart, forEachRange, type RunOptions } from '../engine/run.js'
 import { Histogram, type TensorStats } from '../engine/statistics.js'
@@ -118,8 +118,7 @@ export async function verify(opened: Opened, tensor: Tensor, options: RunOptions
     })
   }
   const errors = Object.values(byChunk)
-  return {
-    ok: errors.length === 0,
+  return withVerdict({
     hasHashes,
     checksums: 0,
     unchecked: hasHashes ? 0 : plan.stored,
@@ -127,7 +126,7 @@ export async function verify(opened: Opened, tensor: Tensor, options: RunOptions
     bytes: hasHashes ? plan.stored : 0,
     errorCount: errors.length,
     errors,
-  }
+  })
 }
 
 function wrongKind({ path }: Tensor, message: string): EspalierError {

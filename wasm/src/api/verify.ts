@@ -1,7 +1,7 @@
 // Checks a whole file. Loaded at the first such call.
 import { totalsOf } from '../core/totals.js'
 import { Checksums } from '../engine/checksums.js'
-import { Verification, type VerifyReport } from '../engine/plan.js'
+import { Verification, withVerdict, type VerifyReport } from '../engine/plan.js'
 import { forEachPart, forEachRange } from '../engine/run.js'
 import { EspalierError } from '../errors.js'
 import type { VerifyOptions } from './checkpoint.js'
@@ -63,15 +63,13 @@ async function compareChecksums({ reader, tree }: Opened, verification: Verifica
       tell()
     }
     const report = verification.finishWith(checksums)
-    const errorCount = report.errorCount + errors.length
-    return {
+    return withVerdict({
       ...report,
-      ok: errorCount === 0,
       checksums: report.checksums + made.length,
       bytes: made.reduce((sum, { length }) => sum + length, report.bytes),
-      errorCount,
+      errorCount: report.errorCount + errors.length,
       errors: [...report.errors, ...errors.slice(0, MOST_ERRORS)],
-    }
+    })
   } finally {
     checksums.close()
   }

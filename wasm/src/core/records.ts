@@ -27,7 +27,7 @@ export const SIZE = {
   region: 24,
   spot: 16,
   piece: 16,
-  report: 32,
+  report: 40,
   statistics: 72,
   histogram: 16,
 } as const
@@ -266,6 +266,7 @@ export function readReport(view: DataView, at: number) {
     chunks: readSize(view, at + 8),
     bytes: readSize(view, at + 16),
     errors: readSize(view, at + 24),
+    unchecked: readSize(view, at + 32),
   }
 }
 

@@ -99,9 +99,10 @@ export class Plan implements DecodeTask {
   locate(error: unknown, i: number): unknown {
     if (!(error instanceof EspalierError) || this.#tree.core.isBroken || !OF_CHUNKS.has(error.code)) return error
     const chunk = this.chunks[i]!
-    const { offset, file = 0 } = error.code === 'base_mismatch' ? chunk.bases![Number(error.offset)]! : chunk
+    const isBase = error.code === 'base_mismatch'
+    const { offset, file = 0 } = isBase ? chunk.bases![Number(error.offset)]! : chunk
     const details = { offset, path: tensorPath(this.#tree, this.#tensor), file: this.#tree.fileNames[file] }
-    return errorFromCode(error.code, error.message, details)
+    return errorFromCode(isBase ? 'chunk_corrupt' : error.code, error.message, details)
   }
 }
 
@@ -121,20 +122,39 @@ function readBases({ core }: Tree, next: (base: number) => number): { ranges: By
 
 /** The result of a verification. */
 export interface VerifyReport {
-  /** Whether nothing is damaged. Without hashes and checksums, the tensors' bytes are not checked. */
+  /** Whether the verdict is `ok` or `structure_only`. */
   readonly ok: boolean
+  /**
+   * `structure_only`: nothing is wrong, and the format has nothing to check the tensors' bytes with. `incomplete`: nothing is wrong,
+   * but further files are missing or cannot be read.
+   */
+  readonly verdict: 'ok' | 'structure_only' | 'incomplete' | 'damaged'
+  /** The names of these files. The first errors are about them. */
+  readonly missing: readonly string[]
   /** Whether the format has hashes: safetensors has none. */
   readonly hasHashes: boolean
   /** Without hashes: the number of checksums that were compared, such as the CRC-32 of a zip archive's entries. */
   readonly checksums: number
-  /** Without hashes: the bytes of tensors that no checksum covers. */
+  /** The bytes of tensors that were not checked: those that no checksum covers, and those that need a missing file. */
   readonly unchecked: number
   /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
-  /** The number of errors, and the first thousand errors in file order. */
+  /** The number of missing files and damaged spots, and the first of them: all missing files, then a thousand errors in file order. */
   readonly errorCount: number
   readonly errors: readonly EspalierError[]
+}
+
+/** Errors about files whose bytes are not to be had, which says nothing about them. */
+const OF_MISSING_FILES: ReadonlySet<string> = new Set(['file_missing', 'base_mismatch', 'not_a_regular_file', 'io_error', 'limit_exceeded'])
+
+/** Completes a report by what its errors say. */
+export function withVerdict(found: Omit<VerifyReport, 'ok' | 'verdict' | 'missing'>): VerifyReport {
+  const missing = found.errors.filter(({ code }) => OF_MISSING_FILES.has(code)).map(({ file }) => file ?? '')
+  const isDamaged = found.errorCount > missing.length
+  const isChecked = found.hasHashes || found.checksums > 0
+  const verdict = isDamaged ? 'damaged' : missing.length > 0 ? 'incomplete' : isChecked ? 'ok' : 'structure_only'
+  return { ...found, ok: found.errorCount === 0, verdict, missing }
 }
 
 /** A verification of all files, region by region. */
@@ -185,18 +205,19 @@ export class Verification {
   /** The same in a format with checksums, once they were compared. */
   finishWith(checksums: Checksums): VerifyReport {
     checksums.finish(this.#handle)
-    return { ...this.#report(), checksums: checksums.count, unchecked: checksums.unchecked }
+    return this.#report(checksums)
   }
 
-  #report(): VerifyReport {
+  #report(checksums?: Checksums): VerifyReport {
     const { core } = this.#tree
-    const { hasHashes, listed, chunks, bytes, errors: errorCount } = readReport(core.view, core.out)
+    const { hasHashes, listed, chunks, bytes, errors: errorCount, unchecked } = readReport(core.view, core.out)
     const errors: EspalierError[] = []
     for (let i = 0; i < listed; i++) {
       core.check(core.call.espalier_verify_error(this.#handle, i, core.out))
       errors.push(core.failure(core.out))
     }
-    return { ok: errorCount === 0, hasHashes, checksums: 0, unchecked: 0, chunks, bytes, errorCount, errors }
+    const { count = 0, unchecked: uncovered = 0 } = checksums ?? {}
+    return withVerdict({ hasHashes, checksums: count, unchecked: unchecked + uncovered, chunks, bytes, errorCount, errors })
   }
 
   close(): void {

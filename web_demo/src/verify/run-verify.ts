@@ -1,16 +1,18 @@
 // Verifies a part of a file, or all of it.
-import type { EspalierError, Tensor } from 'espalier'
+import type { EspalierError, Tensor, VerifyReport } from 'espalier'
 import type { OpenFile } from '../data/open-file'
 import { nextTurn } from '../data/slices'
 
 /** The result. */
 export interface Verified {
   readonly ok: boolean
+  readonly verdict: VerifyReport['verdict']
   /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
-  /** Without hashes: the number of compared checksums, and the bytes of tensors that have none. */
+  /** Without hashes: the number of compared checksums. */
   readonly checksums: number
+  /** The bytes of tensors that were not checked: without a checksum, or in missing files. */
   readonly unchecked: number
   readonly errorCount: number
   /** The first errors. */
@@ -39,15 +41,17 @@ export async function verifyItem(file: OpenFile, item: number, signal: AbortSign
   if (item === root) {
     const verified = await checkpoint.verify({ signal, onProgress })
     const tensors = new Set<number>()
-    for (const { path } of verified.errors) {
+    // A missing file says nothing about the bytes of the tensors in it: they stay unchecked.
+    const damage = verified.errors.slice(verified.missing.length)
+    for (const { path } of damage) {
       const tensor = path === undefined ? undefined : checkpoint.get(path)?.tensor
       if (tensor) tensors.add(tensor.id)
     }
     // Damage without a path belongs to the file itself, or to a tensor at the root.
-    const bad = verified.errors.some(({ path }) => path === undefined) ? [root] : []
+    const bad = damage.some(({ path }) => path === undefined) ? [root] : []
     // Not all damage is listed, and the rest may be anywhere. A checksum is of all tensors in its range, and names one.
-    const areAllKnown = checkpoint.hasHashes ? verified.errorCount === verified.errors.length : verified.ok && verified.unchecked === 0
-    hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], areAllKnown)
+    const isAllListed = checkpoint.hasHashes ? verified.errorCount === verified.errors.length : verified.ok
+    hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], isAllListed && verified.unchecked === 0)
     return verified
   }
   const damaged = new Set<number>()
@@ -123,5 +127,5 @@ async function verifyTensors(tensors: readonly Tensor[], bad: Set<number>, signa
     stop.abort()
   }
   errors.sort((a, b) => Number(a.offset ?? 0) - Number(b.offset ?? 0))
-  return { ok: damaged === 0, chunks, bytes, checksums: 0, unchecked: 0, errorCount: damaged, errors }
+  return { ok: damaged === 0, verdict: damaged === 0 ? 'ok' : 'damaged', chunks, bytes, checksums: 0, unchecked: 0, errorCount: damaged, errors }
 }

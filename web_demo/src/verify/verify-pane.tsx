@@ -78,8 +78,10 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
           ? <p>{visible(result.of)}: no part is missing. Damage to its tensors cannot be seen.</p>
           : result.verified.ok
           ? <p class="good">{visible(result.of)}: all is well. {howMuch(result.verified)}, {formatBytes(result.verified.bytes)} checked.</p>
+          : result.verified.verdict === 'incomplete'
+          ? <p class="bad">{visible(result.of)}: INCOMPLETE. {counted(result.verified.errorCount, 'file')} missing. {formatBytes(result.verified.bytes)} are right, {formatBytes(result.verified.unchecked)} of tensors were not checked.</p>
           : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {howMuch(result.verified)}.</p>)}
-        {result && canCompare && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
+        {result && canCompare && !hasHashes && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
       </div>
       {result && !result.verified.ok && (
         <ul class="errors">
@@ -90,8 +92,8 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
                     const node = checkpoint.get(path)
                     if (node) onSelect(node.id)
                   }}><code>{visible(path)}</code></button>
-                : <code>{code}</code>}{' '}
-              at byte {offset === undefined ? '?' : formatExact(offset)}: {visible(message)}
+                : <code>{code}</code>}
+              {offset !== undefined && ` at byte ${formatExact(offset)}`}: {visible(message)}
             </li>
           ))}
           {result.verified.errorCount > LISTED && <li>and {formatExact(result.verified.errorCount - LISTED)} more</li>}

@@ -50,6 +50,7 @@ inEachBrowser((kind, browser) => {
 
   before(async () => {
     browser.site.made.set('/damaged.espalier', damaged(golden('chunks.espalier'), large.chunks[1].offset + 1000))
+    browser.site.made.set('/alone.espalier', readFileSync(join(testFiles, 'conformance/files/patch-of-other-file/opened.espalier')))
     const [one, two, three, four] = [1, 2, 3, 4].map((i) => numbers(i * 1000))
     const file = Buffer.from(await write({ a: { one, two }, b: { three, four } }))
     places = [three, four].map((array) => placeOf(file, array))
@@ -98,6 +99,14 @@ inEachBrowser((kind, browser) => {
     assert.deepEqual(list.map((text) => text.replace(/:.*/, '')), places.map((place, i) => `b/${['three', 'four'][i]} at byte ${place}`))
     assert.deepEqual(await hashes(page), { state: 'BAD', a: 'ok', one: 'ok', two: 'ok', b: 'BAD', three: 'BAD', four: 'BAD' })
     assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('what a missing file would have is unchecked, and not damaged', async () => {
+    const page = await visit('alone.espalier')
+    assert.match(await verify(page, 'the whole file'), /^the whole file: INCOMPLETE\. 1 file missing\. [\d.]+ K?i?B are right, [\d.]+ K?i?B of tensors were not checked\.$/)
+    assert.ok((await errors(page))[0].startsWith('file_missing: '))
+    assert.equal((await hashes(page)).state, 'unchecked')
     await page.close()
   })
 

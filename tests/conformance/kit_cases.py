@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "reference")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "reference")]
 
+import broken_cases
 import espalier_reference as reference
 from espalier_build import (
     MIB,
@@ -61,6 +62,10 @@ def cases() -> Iterator[KitCase]:
     yield from missing_files()
     yield from refused()
     yield from limits()
+    for name, about, data, beside in broken_cases.good_several():
+        yield KitCase(name, about, data, beside)
+    for name, about, data, beside in broken_cases.broken():
+        yield KitCase(f"only-{name}", about, data, beside, REFUSE)
 
 
 def large_cases() -> Iterator[KitCase]:
@@ -75,6 +80,11 @@ def large_cases() -> Iterator[KitCase]:
     tables = from_tree([Array("u8", (1,), bytes([n])) for n in range(256)])
     refer(tables, beside, {n: (f"f{n:03}.bin", 0) for n in range(256)})
     yield KitCase("limit-files", "chunks in 256 other files", build(tables), beside, large=True)
+    yield from large_refused()
+
+
+def large_refused() -> Iterator[KitCase]:
+    yield KitCase("only-R-11.2-65535-files", "chunks in 65,535 other files", broken_cases.too_many_files(), {}, REFUSE, large=True)
 
 
 # --- Version 1.0 ----------------------------------------------------------------------------------

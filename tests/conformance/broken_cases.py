@@ -34,7 +34,7 @@ from espalier_build import (
     refer,
     tree_digest,
 )
-from espalier_codecs import RAW, ZSTD, frame, seal
+from espalier_codecs import PLANES, RAW, ZSTD, frame, seal
 from index_edits import insert, slot, table, u32, vector
 
 PATCH = 3
@@ -341,6 +341,20 @@ def other_files() -> Iterator[Case]:
     yield "R-11.7-beyond-missing-file", "a chunk that reaches beyond the length of its file, which is not there", beyond, {}
     wraps = referring(alone, absent, {0: ("absent.bin", 2**64 - 4)})
     yield "R-11.7-wraps", "the same with an offset whose sum wraps around", wraps, {}
+    for rule, name, fields in wrong_records(5):
+        set_fields = lambda tables, fields=fields: [setattr(tables.chunks[0], field, value) for field, value in fields.items()]
+        data = referring(alone, absent, {0: ("absent.bin", 0)}, set_fields)
+        yield f"{rule}-{name}-elsewhere", "a wrong record of a chunk in a file that is not there", data, {}
+
+
+def wrong_records(length: int) -> Iterator[tuple[str, str, dict[str, int]]]:
+    """Fields of records of u8 in another file that break a rule, whatever the bytes there are."""
+    yield "R-6.4", "codec-4", {"codec": 4, "stored": length - 1}
+    yield "R-6.4", "codec-255", {"codec": 255, "stored": length - 1}
+    yield "R-6.5", "raw-shorter", {"stored": length - 1}
+    yield "R-6.5", "no-bytes", {"codec": ZSTD, "stored": 0}
+    yield "R-6.5", "frame-as-long", {"codec": ZSTD, "stored": length}
+    yield "R-6.6", "planes-of-u8", {"codec": PLANES, "stored": length - 1}
 
 
 # --- Section 11: tensors of several chunks --------------------------------------------------------
@@ -445,13 +459,17 @@ def patches() -> Iterator[Case]:
 
     absent = {"absent.bin": base}
 
-    def apart(at: int) -> bytes:
+    def apart(at: int, **fields: int) -> bytes:
         tables = from_tree({"b": one(data)})
         refer(tables, absent, {})
         put_patch(tables, 0, good, [ChunkRecord(base, False, at, h128(base), len(base), 1, RAW)])
+        for field, value in fields.items():
+            setattr(tables.bases[0], field, value)
         return build(tables)
 
     yield "R-12.5-beyond-missing-file", "a base that reaches beyond the length of its file, which is not there", apart(1), {}
+    for rule, name, fields in wrong_records(len(base)):
+        yield f"{rule}-{name}-base", "a wrong record of a base in a file that is not there", apart(0, **fields), {}
 
 
 def too_many_files() -> bytes:

@@ -27,20 +27,21 @@ from espalier_build import (
     put_patch,
     refer,
 )
-from espalier_codecs import PLANES, RAW, ZSTD, frame, planes, seal
+from espalier_codecs import PLANES, RAW, ZSTD, block, frame, planes, seal
 from odd_chunks import good_chunks
 from odd_patches import BASE, DATA, good_bases, good_patches, odd_bases, sparse
 from random_trees import edge_trees
 
 OPENED = "opened.espalier"
-ACCEPT, REFUSE, INCOMPLETE = "accept", "refuse", "incomplete"
+ACCEPT, REFUSE, INCOMPLETE, EITHER = "accept", "refuse", "incomplete", "either"
 
 
 @dataclass
 class KitCase:
     """A file of the kit; `beside` has the further files by name, and the case is then a folder.
 
-    `large`: the file is made when it is needed, and only its verdict and its digest are expected.
+    `large`: the file is made when it is needed, and only its verdict and its digest are expected. `rule`: of a file that a reader
+    may accept, because not every decoder of zstd sees that it breaks that rule.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KitCase:
     beside: dict[str, bytes] = field(default_factory=dict)
     verdict: str = ACCEPT
     large: bool = False
+    rule: str = ""
 
     def path(self) -> str:
         return f"{self.name}/{OPENED}" if self.beside or self.verdict == INCOMPLETE else f"{self.name}.espalier"
@@ -62,6 +64,8 @@ def cases() -> Iterator[KitCase]:
     yield from missing_files()
     yield from refused()
     yield from limits()
+    yield from beyond_limits()
+    yield from odd_frames()
     for name, about, data, beside in broken_cases.good_several():
         yield KitCase(name, about, data, beside)
     for name, about, data, beside in broken_cases.broken():
@@ -329,6 +333,26 @@ def limits() -> Iterator[KitCase]:
     largest = 2**53 - 1
     shapes = [Placeholder("u8", (largest,)), Array("f32", (largest, 0), b""), Placeholder("opaque", (largest,), None, ("q", 1, 1))]
     yield KitCase("limit-shape", "axes, elements and bytes of 2^53 - 1", build(from_tree(shapes)))
+
+
+def beyond_limits() -> Iterator[KitCase]:
+    shapes = [Array("f32", (2**60, 0), b""), Array("f32", (0, 2**64 - 1), b"")]
+    yield KitCase("beyond-shape", "axes of 2^60 and 2^64 - 1 beside 0", build(from_tree(shapes)), verdict=EITHER)
+    holes = [Placeholder("u8", (2**53,)), Placeholder("u2", (2**63,))]
+    yield KitCase("beyond-bytes", "2^53 bytes, and 2^63 elements", build(from_tree(holes)), verdict=EITHER)
+
+
+def odd_frames() -> Iterator[KitCase]:
+    """Frames by hand that break R-6.10, and that some decoders accept."""
+    data = b"abcd" + b"d" * 34
+    for bits in (1, 2, 3):
+        # Four literals; one sequence, whose three codes have tables of one symbol; the reserved bits of their modes.
+        body = bytes([4 << 3]) + b"abcd" + bytes([1, 0b01010100 | bits]) + bytes([4, 0, 31]) + b"\1"
+        tables = from_tree({"a": bytes_of(data)})
+        chunk = tables.chunks[0]
+        chunk.hash, chunk.codec, chunk.data = h128(data), ZSTD, seal(frame(data, body=block(2, len(body), body, True)))
+        about = f"the reserved bits of a header of sequences are {bits}"
+        yield KitCase(f"frame-reserved-bits-{bits}", about, build(tables), verdict=EITHER, rule="R-6.10")
 
 
 def nested(depth: int) -> object:

@@ -16,6 +16,10 @@ function bitsOf(value) {
   return Buffer.from(Float64Array.of(value).buffer).toString('hex')
 }
 
+function describeLength(length) {
+  return length > Number.MAX_SAFE_INTEGER ? String(length) : Number(length)
+}
+
 function describeKey(key) {
   return typeof key === 'string' ? { text: key } : { int: String(key) }
 }
@@ -64,9 +68,9 @@ async function describeTensor(tensor) {
     }
   }
   return {
-    dtype, shape: [...shape], axis_names: axisNames ? [...axisNames] : null,
+    dtype, shape: [...shape].map(describeLength), axis_names: axisNames ? [...axisNames] : null,
     block: block ? { name: block.name, elements: block.elements, bytes: block.bytes } : null,
-    placeholder: isPlaceholder, bytes: byteLength, hash: isPlaceholder ? null : hash, sha256,
+    placeholder: isPlaceholder, bytes: describeLength(byteLength), hash: isPlaceholder ? null : hash, sha256,
   }
 }
 

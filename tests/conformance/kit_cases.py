@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import sys
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from espalier_build import (
     Labelled,
     Placeholder,
     Record,
+    Set,
     Tables,
     build,
     from_tree,
@@ -175,6 +177,12 @@ def references() -> Iterator[KitCase]:
     tied = {"a": bytes_of(b"0123"), "b": bytes_of(b"2345"), "c": bytes_of(b"2345")}
     places = {n: ("base.espalier", BLOB + at) for n, at in enumerate((0, 2, 2))}
     yield KitCase("refer-shared", "tensors that share bytes of another file", referred(tied, base, places), base)
+    no_digest = lambda tables: setattr(tables.files[0], "tree_digest", b"\xff" * 16)
+    data = referred(tree, base, {0: ("base.espalier", BLOB)}, no_digest)
+    yield KitCase("refer-other-digest", "the record of the other file has another tree digest, which no reader checks", data, base)
+    long_head = lambda tables: (setattr(tables.files[0], "head", len(BASE_FILE)), setattr(tables.files[0], "head_hash", h128(BASE_FILE)))
+    data = referred(tree, base, {0: ("base.espalier", BLOB)}, long_head)
+    yield KitCase("refer-whole-head", "the head of the other Espalier file is the whole file", data, base)
     yield KitCase("refer-metadata", "metadata and labels beside chunks in another file", labelled(base), base)
 
     names = ["a", "Z" * 128, "com", "com10", "con_", "nul-1", "x.con", "1", "_", "a..b", "lpt.x"]
@@ -248,6 +256,22 @@ def patches() -> Iterator[KitCase]:
     made = against(other, 1, data=data, stored=patch(1, bytes(300), data), bases=[record])
     yield KitCase("patch-of-compressed-other-file", "the base is a chunk of zstd in another file", made, other)
     yield layers(base_file, place)
+    yield another_recipe()
+
+
+def another_recipe() -> KitCase:
+    """A base that equals a patch of this file, with another base below it than that patch has. Only the hash at the end counts."""
+    step = bytes([1] + [0] * 299)
+    add = lambda *chunks: bytes(sum(parts) % 256 for parts in zip(*chunks))
+    flat = bytes(range(100)) * 3
+    tree = {"a": flat, "b": add(flat, step), "c": DATA, "d": add(DATA, step, step)}
+    tables = from_tree({name: bytes_of(data) for name, data in tree.items()})
+    stored = patch(1, flat, tree["b"])
+    tables.chunks[1].starts_tensor = True
+    put_patch(tables, 1, stored, [copy.copy(tables.chunks[0])])
+    # The record of chunk 1, which is a patch of `a` there, and here one of `c`.
+    put_patch(tables, 3, patch(1, add(DATA, step), tree["d"]), [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[2])])
+    return KitCase("patch-with-another-base", "a base that is a patch of this file, with another base below it than there", build(tables))
 
 
 def against(
@@ -291,9 +315,51 @@ def missing_files() -> Iterator[KitCase]:
         ("another", "the other file begins differently", {"base.espalier": bytes(another)}),
     ):
         yield KitCase(f"missing-{name}", about, data, beside, INCOMPLETE)
+    yield KitCase("missing-folder", "a folder has the name of the other file", data, {"base.espalier/base.espalier": BASE_FILE}, INCOMPLETE)
+    yield from damage_beside_missing()
     base_file = build(from_tree({"x": bytes_of(BASE)}))
     made = against({"base.espalier": base_file}, len(base_file) - len(BASE))
     yield KitCase("missing-base", "the file of a patch's base is not there", made, {}, INCOMPLETE)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    """The file with another byte."""
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+def damage_beside_missing() -> Iterator[KitCase]:
+    """Damage wins over a missing file, wherever it is found."""
+    base, both = {"base.espalier": BASE_FILE}, {"base.espalier": BASE_FILE, "other.bin": b"other"}
+    places = {0: ("base.espalier", BLOB), 1: ("other.bin", 0)}
+    tree = {"a": bytes_of(b"0123"), "b": bytes_of(b"other"), "c": bytes_of(b"here"), "d": bytes_of(b"\1")}
+    good = referred(tree, both, places)
+    yield KitCase("missing-one-of-two", "one of two other files is not there", good, base, INCOMPLETE)
+    wrong = {"base.espalier": flipped(BASE_FILE, BLOB)}
+    yield KitCase("damaged-other-file", "a byte of a chunk is wrong in another file whose head is right", good, wrong | {"other.bin": b"other"}, REFUSE)
+    yield KitCase("damaged-other-file-and-missing", "the same, and a second file is not there", good, wrong, REFUSE)
+    unused = {"base.espalier": BASE_FILE[:BLOB] + b"0123" + b"xxxxxx"}
+    alone = referred({"a": bytes_of(b"0123")}, base, {0: ("base.espalier", BLOB)})
+    yield KitCase("damaged-other-file-elsewhere", "bytes of another file that no chunk needs are wrong", alone, unused)
+    place = good.rindex(b"here")
+    yield KitCase("damaged-and-missing", "a chunk here is wrong, and another file is not there", flipped(good, place), base, REFUSE)
+    yield KitCase("damaged-padding-and-missing", "a byte between chunks is wrong, and another file is not there", flipped(good, place + 5), base, REFUSE)
+    wrong_digest = lambda tables: setattr(tables, "tree_digest", bytes(16))
+    data = referred(tree, both, places, wrong_digest)
+    yield KitCase("damaged-digest-and-missing", "the tree digest is wrong, and another file is not there", data, base, REFUSE)
+    equal = {"a": bytes_of(b"0123"), "s": Set([1, 1])}
+    data = referred(equal, base, {0: ("base.espalier", BLOB)})
+    yield KitCase("damaged-set-and-missing", "two elements of a set are equal, and the other file is not there", data, {"else.bin": b""}, REFUSE)
+    # A chunk is not checked at all if a part of its recipe is not there.
+    base_file = build(from_tree({"x": bytes_of(BASE)}))
+    odd = against({"base.espalier": base_file}, len(base_file) - len(BASE), stored=sparse(tail=b"\0"))
+    yield KitCase("missing-base-of-odd-patch", "the file of the base of a patch that breaks R-12.7 is not there", odd, {}, INCOMPLETE)
+    layered = layers(base_file, len(base_file) - len(BASE))
+    bits = {"patches.bin": layered.beside["patches.bin"], "base.espalier": flipped(base_file, len(base_file) - 1)}
+    yield KitCase("damaged-base", "a base in another file is wrong, below 32 layers", layered.data, bits, REFUSE)
+    only = {"base.espalier": bits["base.espalier"]}
+    yield KitCase("missing-layer-of-damaged-base", "a base in another file is wrong, and the file of the layers between is not there", layered.data, only, INCOMPLETE)
 
 
 # --- What is too large for the hostile corpus -----------------------------------------------------

@@ -39,7 +39,7 @@ ESPALIER = find("ESPALIER", "espalier", shutil.which("espalier"))
 LIBRARY = find("ESPALIER_LIBRARY", "native/c/libespalier.so", ctypes.util.find_library("espalier"))
 KINDS = ("", "null", "bool", "int64", "bigint", "float64", "complex128", "string", "bytes", "dict", "list", "tuple", "set",
          "record", "tensor", "placeholder")  # fmt: skip
-FILES = ("file_missing", "base_mismatch")
+FILES = ("file_missing", "base_mismatch", "not_a_regular_file")  # What is under the name of another file, if that is not there.
 
 
 class Text(ctypes.Structure):

@@ -1,7 +1,7 @@
 // The npm package for the kit. Usage: node npm.mjs FILE...
 // It is that of wasm/dist, or the one whose main module ESPALIER_PACKAGE names.
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -88,7 +88,7 @@ async function describe(checkpoint, header) {
 function siblingsOf(path) {
   return (name) => {
     const beside = join(dirname(path), name)
-    return existsSync(beside) ? new Uint8Array(readFileSync(beside)) : undefined
+    return statSync(beside, { throwIfNoEntry: false })?.isFile() ? new Uint8Array(readFileSync(beside)) : undefined
   }
 }
 

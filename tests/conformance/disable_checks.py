@@ -2,7 +2,8 @@
 """Disables every check of the reference reader, one at a time, and finds the file of the kit that notices it.
 
     disable_checks.py write         looks for a file for each check, and writes checks.md
-    disable_checks.py compare       checks checks.md: the file of each line notices its check, and no check lacks a line
+    disable_checks.py compare       checks checks.md: the file of each line notices its check, and no check lacks a line; and that a
+                                    reader without the checks of one rule does not refuse the files that say they break that rule only
     disable_checks.py list [WORD]   prints the checks, or only those in whose line WORD stands, with all files that notice them
 
 The last line of `compare` is "N passed, N failed". A check is a call of `need` or a `raise` of a FormatError. Where a condition has
@@ -13,6 +14,7 @@ something else of it, or fails. It needs what ../reference needs.
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import pathlib
 import re
@@ -269,6 +271,15 @@ def large_file(file: str) -> bytes:
     return next(case.data for case in kit_cases.large_refused() if LARGE + case.path() == file)
 
 
+@functools.cache
+def without_rule(rule: str) -> types.ModuleType:
+    """The reference reader without all checks of a rule."""
+    module = without(Check(rule, "", 0, lambda _: None))
+    need = module.need
+    module.need = lambda each, *rest: None if each == rule else need(each, *rest)  # type: ignore[attr-defined]
+    return module
+
+
 class Kit:
     """The files of the kit that a reader must not accept, read once."""
 
@@ -373,6 +384,8 @@ def compare(kit: Kit, checks: list[Check]) -> int:
     listed = {f"{rule} | {text}": (file, said) for rule, text, file, said in lines_of_table()}
     failures = [f"this line is of no check: {key}" for key in sorted(listed.keys() - {check.key for check in checks})]
     failures += [f"this explanation is of no check: {key}" for key in sorted(EXPLAINED.keys() - {check.key for check in checks})]
+    wrong = [file for file in kit.by_file if "/only-" in file and kit.answer(without_rule(kit.by_file[file]["rule"]), file) in ("refuse", "fails")]
+    failures += [f"{file} breaks more than one rule" for file in wrong]
     passed = 0
     for check in checks:
         file, said = listed.get(check.key, ("", ""))

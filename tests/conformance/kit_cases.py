@@ -166,6 +166,9 @@ BLOB = len(BASE_FILE) - 10
 
 
 def references() -> Iterator[KitCase]:
+    import test_vectors
+
+    yield KitCase("vector-1.1", "the file of version 1.1 in section 17", *test_vectors.file_of_version_11())
     base = {"base.espalier": BASE_FILE}
     tree = {"a": bytes_of(b"0123"), "b": bytes_of(b"here")}
     yield KitCase("refer-espalier", "a chunk in another Espalier file", referred(tree, base, {0: ("base.espalier", BLOB)}), base)
@@ -359,6 +362,13 @@ def damage_beside_missing() -> Iterator[KitCase]:
     bits = {"patches.bin": layered.beside["patches.bin"], "base.espalier": flipped(base_file, len(base_file) - 1)}
     yield KitCase("damaged-base", "a base in another file is wrong, below 32 layers", layered.data, bits, REFUSE)
     only = {"base.espalier": bits["base.espalier"]}
+    ours = build(from_tree({"x": bytes_of(BASE)}))
+    tables = from_tree({"a": bytes_of(DATA), "b": bytes_of(b"other")})
+    beside = {"base.espalier": ours, "other.bin": b"other"}
+    refer(tables, beside, {1: ("other.bin", 0)})
+    put_patch(tables, 0, sparse(), [ChunkRecord(BASE, False, len(ours) - len(BASE), h128(BASE), len(BASE), 1, RAW)])
+    bad_base = {"base.espalier": flipped(ours, len(ours) - 1)}
+    yield KitCase("damaged-base-and-missing", "a base in another file is wrong, and a second file is not there", build(tables), bad_base, REFUSE)
     yield KitCase("missing-layer-of-damaged-base", "a base in another file is wrong, and the file of the layers between is not there", layered.data, only, INCOMPLETE)
 
 
@@ -377,6 +387,7 @@ def refused() -> Iterator[KitCase]:
     twice = referred({"a": Array("u8", (2 * MIB,), run + run)}, packed, {0: ("packed.bin", 0), 1: ("packed.bin", 0)}, compress)
     yield KitCase("refused-shared-bytes", "two chunks of one tensor share bytes of another file", twice, packed, REFUSE)
     (longest,) = (data for name, data, _ in odd_bases() if name == "chain-of-33")
+    yield KitCase("refused-patch-in-1.0", "a patch in version 1.0", broken_cases.patch_in_1_0(), verdict=REFUSE)
     yield KitCase("refused-33-layers", "a chunk that takes 33 records", longest, verdict=REFUSE)
 
 

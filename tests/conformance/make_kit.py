@@ -130,7 +130,7 @@ def hostile_files() -> list[dict]:
 # --- The kit alone --------------------------------------------------------------------------------
 
 PACKED = "espalier-conformance-kit"
-FOLDERS = {"../golden/": "golden/", "../corrupt/files/": "hostile/"}  # Those of the repository, and those of the archive.
+FOLDERS = {"../golden/": "golden/", "../corrupt/files": "hostile"}  # Those of the repository, and those of the archive.
 
 
 def renamed(text: str) -> str:

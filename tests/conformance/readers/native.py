@@ -197,11 +197,11 @@ def verdict(path: pathlib.Path, report: dict) -> dict:
         return {"verdict": "refuse", "why": report["failure"]["message"]}
     head = {"verdict": "accept"}
     if not report["ok"]:
-        codes = {error["code"] for error in report["errors"]}
         # A file that is there and has wrong bytes in the middle is damage.
-        is_missing = codes <= {*FILES} and any(need.get("problem") for need in needs(path))
-        if not is_missing:
-            return {"verdict": "refuse", "why": report["errors"][0]["message"]}
+        missing = {need["name"] for need in needs(path) if need.get("problem")}
+        damage = [error for error in report["errors"] if error["code"] not in FILES or error.get("file") not in missing]
+        if damage:
+            return {"verdict": "refuse", "why": damage[0]["message"]}
         head = {"verdict": "incomplete"}
     return head | describe(path)
 

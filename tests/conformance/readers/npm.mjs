@@ -98,9 +98,10 @@ async function judge(path) {
   try {
     checkpoint = await open(bytes, { siblings: siblingsOf(path) })
     const { ok, errors } = await checkpoint.verify()
-    // Damage in a file that is there is no missing file.
-    const isMissing = !ok && errors.every(({ code }) => FILES.has(code)) && checkpoint.notes.some(({ kind }) => kind === 'loss')
-    if (!ok && !isMissing) return { verdict: 'refuse', why: errors[0].message }
+    // Damage in a file that is there is no missing file: a note names each of those that are not there.
+    const isLost = (file) => checkpoint.notes.some(({ kind, message }) => kind === 'loss' && message.includes(`in file ${file})`))
+    const damage = errors.find(({ code, file }) => !FILES.has(code) || !isLost(file))
+    if (damage) return { verdict: 'refuse', why: damage.message }
     return { verdict: ok ? 'accept' : 'incomplete', ...(await describe(checkpoint, bytes)) }
   } catch (error) {
     if (!(error instanceof EspalierError)) throw error

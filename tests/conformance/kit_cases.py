@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import sys
 from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "reference")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "reference")]
 
+import broken_cases
 import espalier_reference as reference
 from espalier_build import (
     MIB,
@@ -18,6 +20,7 @@ from espalier_build import (
     Labelled,
     Placeholder,
     Record,
+    Set,
     Tables,
     build,
     from_tree,
@@ -26,20 +29,21 @@ from espalier_build import (
     put_patch,
     refer,
 )
-from espalier_codecs import PLANES, RAW, ZSTD, frame, planes, seal
+from espalier_codecs import PLANES, RAW, ZSTD, block, frame, planes, seal
 from odd_chunks import good_chunks
 from odd_patches import BASE, DATA, good_bases, good_patches, odd_bases, sparse
 from random_trees import edge_trees
 
 OPENED = "opened.espalier"
-ACCEPT, REFUSE, INCOMPLETE = "accept", "refuse", "incomplete"
+ACCEPT, REFUSE, INCOMPLETE, EITHER = "accept", "refuse", "incomplete", "either"
 
 
 @dataclass
 class KitCase:
     """A file of the kit; `beside` has the further files by name, and the case is then a folder.
 
-    `large`: the file is made when it is needed, and only its verdict and its digest are expected.
+    `large`: the file is made when it is needed, and only its verdict and its digest are expected. `rule`: of a file that a reader
+    may accept, because not every decoder of zstd sees that it breaks that rule.
     """
 
     name: str
@@ -48,6 +52,7 @@ class KitCase:
     beside: dict[str, bytes] = field(default_factory=dict)
     verdict: str = ACCEPT
     large: bool = False
+    rule: str = ""
 
     def path(self) -> str:
         return f"{self.name}/{OPENED}" if self.beside or self.verdict == INCOMPLETE else f"{self.name}.espalier"
@@ -61,6 +66,12 @@ def cases() -> Iterator[KitCase]:
     yield from missing_files()
     yield from refused()
     yield from limits()
+    yield from beyond_limits()
+    yield from odd_frames()
+    for name, about, data, beside in broken_cases.good_several():
+        yield KitCase(name, about, data, beside)
+    for name, about, data, beside in broken_cases.broken():
+        yield KitCase(f"only-{name}", about, data, beside, REFUSE)
 
 
 def large_cases() -> Iterator[KitCase]:
@@ -75,6 +86,11 @@ def large_cases() -> Iterator[KitCase]:
     tables = from_tree([Array("u8", (1,), bytes([n])) for n in range(256)])
     refer(tables, beside, {n: (f"f{n:03}.bin", 0) for n in range(256)})
     yield KitCase("limit-files", "chunks in 256 other files", build(tables), beside, large=True)
+    yield from large_refused()
+
+
+def large_refused() -> Iterator[KitCase]:
+    yield KitCase("only-R-11.2-65535-files", "chunks in 65,535 other files", broken_cases.too_many_files(), {}, REFUSE, large=True)
 
 
 # --- Version 1.0 ----------------------------------------------------------------------------------
@@ -150,6 +166,9 @@ BLOB = len(BASE_FILE) - 10
 
 
 def references() -> Iterator[KitCase]:
+    import test_vectors
+
+    yield KitCase("vector-1.1", "the file of version 1.1 in section 17", *test_vectors.file_of_version_11())
     base = {"base.espalier": BASE_FILE}
     tree = {"a": bytes_of(b"0123"), "b": bytes_of(b"here")}
     yield KitCase("refer-espalier", "a chunk in another Espalier file", referred(tree, base, {0: ("base.espalier", BLOB)}), base)
@@ -161,6 +180,12 @@ def references() -> Iterator[KitCase]:
     tied = {"a": bytes_of(b"0123"), "b": bytes_of(b"2345"), "c": bytes_of(b"2345")}
     places = {n: ("base.espalier", BLOB + at) for n, at in enumerate((0, 2, 2))}
     yield KitCase("refer-shared", "tensors that share bytes of another file", referred(tied, base, places), base)
+    no_digest = lambda tables: setattr(tables.files[0], "tree_digest", b"\xff" * 16)
+    data = referred(tree, base, {0: ("base.espalier", BLOB)}, no_digest)
+    yield KitCase("refer-other-digest", "the record of the other file has another tree digest, which no reader checks", data, base)
+    long_head = lambda tables: (setattr(tables.files[0], "head", len(BASE_FILE)), setattr(tables.files[0], "head_hash", h128(BASE_FILE)))
+    data = referred(tree, base, {0: ("base.espalier", BLOB)}, long_head)
+    yield KitCase("refer-whole-head", "the head of the other Espalier file is the whole file", data, base)
     yield KitCase("refer-metadata", "metadata and labels beside chunks in another file", labelled(base), base)
 
     names = ["a", "Z" * 128, "com", "com10", "con_", "nul-1", "x.con", "1", "_", "a..b", "lpt.x"]
@@ -234,6 +259,22 @@ def patches() -> Iterator[KitCase]:
     made = against(other, 1, data=data, stored=patch(1, bytes(300), data), bases=[record])
     yield KitCase("patch-of-compressed-other-file", "the base is a chunk of zstd in another file", made, other)
     yield layers(base_file, place)
+    yield another_recipe()
+
+
+def another_recipe() -> KitCase:
+    """A base that equals a patch of this file, with another base below it than that patch has. Only the hash at the end counts."""
+    step = bytes([1] + [0] * 299)
+    add = lambda *chunks: bytes(sum(parts) % 256 for parts in zip(*chunks))
+    flat = bytes(range(100)) * 3
+    tree = {"a": flat, "b": add(flat, step), "c": DATA, "d": add(DATA, step, step)}
+    tables = from_tree({name: bytes_of(data) for name, data in tree.items()})
+    stored = patch(1, flat, tree["b"])
+    tables.chunks[1].starts_tensor = True
+    put_patch(tables, 1, stored, [copy.copy(tables.chunks[0])])
+    # The record of chunk 1, which is a patch of `a` there, and here one of `c`.
+    put_patch(tables, 3, patch(1, add(DATA, step), tree["d"]), [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[2])])
+    return KitCase("patch-with-another-base", "a base that is a patch of this file, with another base below it than there", build(tables))
 
 
 def against(
@@ -277,9 +318,58 @@ def missing_files() -> Iterator[KitCase]:
         ("another", "the other file begins differently", {"base.espalier": bytes(another)}),
     ):
         yield KitCase(f"missing-{name}", about, data, beside, INCOMPLETE)
+    yield KitCase("missing-folder", "a folder has the name of the other file", data, {"base.espalier/base.espalier": BASE_FILE}, INCOMPLETE)
+    yield from damage_beside_missing()
     base_file = build(from_tree({"x": bytes_of(BASE)}))
     made = against({"base.espalier": base_file}, len(base_file) - len(BASE))
     yield KitCase("missing-base", "the file of a patch's base is not there", made, {}, INCOMPLETE)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    """The file with another byte."""
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+def damage_beside_missing() -> Iterator[KitCase]:
+    """Damage wins over a missing file, wherever it is found."""
+    base, both = {"base.espalier": BASE_FILE}, {"base.espalier": BASE_FILE, "other.bin": b"other"}
+    places = {0: ("base.espalier", BLOB), 1: ("other.bin", 0)}
+    tree = {"a": bytes_of(b"0123"), "b": bytes_of(b"other"), "c": bytes_of(b"here"), "d": bytes_of(b"\1")}
+    good = referred(tree, both, places)
+    yield KitCase("missing-one-of-two", "one of two other files is not there", good, base, INCOMPLETE)
+    wrong = {"base.espalier": flipped(BASE_FILE, BLOB)}
+    yield KitCase("damaged-other-file", "a byte of a chunk is wrong in another file whose head is right", good, wrong | {"other.bin": b"other"}, REFUSE)
+    yield KitCase("damaged-other-file-and-missing", "the same, and a second file is not there", good, wrong, REFUSE)
+    unused = {"base.espalier": BASE_FILE[:BLOB] + b"0123" + b"xxxxxx"}
+    alone = referred({"a": bytes_of(b"0123")}, base, {0: ("base.espalier", BLOB)})
+    yield KitCase("damaged-other-file-elsewhere", "bytes of another file that no chunk needs are wrong", alone, unused)
+    place = good.rindex(b"here")
+    yield KitCase("damaged-and-missing", "a chunk here is wrong, and another file is not there", flipped(good, place), base, REFUSE)
+    yield KitCase("damaged-padding-and-missing", "a byte between chunks is wrong, and another file is not there", flipped(good, place + 5), base, REFUSE)
+    wrong_digest = lambda tables: setattr(tables, "tree_digest", bytes(16))
+    data = referred(tree, both, places, wrong_digest)
+    yield KitCase("damaged-digest-and-missing", "the tree digest is wrong, and another file is not there", data, base, REFUSE)
+    equal = {"a": bytes_of(b"0123"), "s": Set([1, 1])}
+    data = referred(equal, base, {0: ("base.espalier", BLOB)})
+    yield KitCase("damaged-set-and-missing", "two elements of a set are equal, and the other file is not there", data, {"else.bin": b""}, REFUSE)
+    # A chunk is not checked at all if a part of its recipe is not there.
+    base_file = build(from_tree({"x": bytes_of(BASE)}))
+    odd = against({"base.espalier": base_file}, len(base_file) - len(BASE), stored=sparse(tail=b"\0"))
+    yield KitCase("missing-base-of-odd-patch", "the file of the base of a patch that breaks R-12.7 is not there", odd, {}, INCOMPLETE)
+    layered = layers(base_file, len(base_file) - len(BASE))
+    bits = {"patches.bin": layered.beside["patches.bin"], "base.espalier": flipped(base_file, len(base_file) - 1)}
+    yield KitCase("damaged-base", "a base in another file is wrong, below 32 layers", layered.data, bits, REFUSE)
+    only = {"base.espalier": bits["base.espalier"]}
+    ours = build(from_tree({"x": bytes_of(BASE)}))
+    tables = from_tree({"a": bytes_of(DATA), "b": bytes_of(b"other")})
+    beside = {"base.espalier": ours, "other.bin": b"other"}
+    refer(tables, beside, {1: ("other.bin", 0)})
+    put_patch(tables, 0, sparse(), [ChunkRecord(BASE, False, len(ours) - len(BASE), h128(BASE), len(BASE), 1, RAW)])
+    bad_base = {"base.espalier": flipped(ours, len(ours) - 1)}
+    yield KitCase("damaged-base-and-missing", "a base in another file is wrong, and a second file is not there", build(tables), bad_base, REFUSE)
+    yield KitCase("missing-layer-of-damaged-base", "a base in another file is wrong, and the file of the layers between is not there", layered.data, only, INCOMPLETE)
 
 
 # --- What is too large for the hostile corpus -----------------------------------------------------
@@ -297,6 +387,7 @@ def refused() -> Iterator[KitCase]:
     twice = referred({"a": Array("u8", (2 * MIB,), run + run)}, packed, {0: ("packed.bin", 0), 1: ("packed.bin", 0)}, compress)
     yield KitCase("refused-shared-bytes", "two chunks of one tensor share bytes of another file", twice, packed, REFUSE)
     (longest,) = (data for name, data, _ in odd_bases() if name == "chain-of-33")
+    yield KitCase("refused-patch-in-1.0", "a patch in version 1.0", broken_cases.patch_in_1_0(), verdict=REFUSE)
     yield KitCase("refused-33-layers", "a chunk that takes 33 records", longest, verdict=REFUSE)
 
 
@@ -319,6 +410,26 @@ def limits() -> Iterator[KitCase]:
     largest = 2**53 - 1
     shapes = [Placeholder("u8", (largest,)), Array("f32", (largest, 0), b""), Placeholder("opaque", (largest,), None, ("q", 1, 1))]
     yield KitCase("limit-shape", "axes, elements and bytes of 2^53 - 1", build(from_tree(shapes)))
+
+
+def beyond_limits() -> Iterator[KitCase]:
+    shapes = [Array("f32", (2**60, 0), b""), Array("f32", (0, 2**64 - 1), b"")]
+    yield KitCase("beyond-shape", "axes of 2^60 and 2^64 - 1 beside 0", build(from_tree(shapes)), verdict=EITHER)
+    holes = [Placeholder("u8", (2**53,)), Placeholder("u2", (2**63,))]
+    yield KitCase("beyond-bytes", "2^53 bytes, and 2^63 elements", build(from_tree(holes)), verdict=EITHER)
+
+
+def odd_frames() -> Iterator[KitCase]:
+    """Frames by hand that break R-6.10, and that some decoders accept."""
+    data = b"abcd" + b"d" * 34
+    for bits in (1, 2, 3):
+        # Four literals; one sequence, whose three codes have tables of one symbol; the reserved bits of their modes.
+        body = bytes([4 << 3]) + b"abcd" + bytes([1, 0b01010100 | bits]) + bytes([4, 0, 31]) + b"\1"
+        tables = from_tree({"a": bytes_of(data)})
+        chunk = tables.chunks[0]
+        chunk.hash, chunk.codec, chunk.data = h128(data), ZSTD, seal(frame(data, body=block(2, len(body), body, True)))
+        about = f"the reserved bits of a header of sequences are {bits}"
+        yield KitCase(f"frame-reserved-bits-{bits}", about, build(tables), verdict=EITHER, rule="R-6.10")
 
 
 def nested(depth: int) -> object:

@@ -4,15 +4,20 @@
     make_kit.py write FOLDER     writes everything
     make_kit.py compare FOLDER   makes everything anew and compares: the last line is "N passed, N failed"
     make_kit.py large FOLDER     writes the large files, which are not checked in
+    make_kit.py pack FILE.tar.xz makes an archive of the kit that needs nothing else of this repository
 
 See README.md.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import pathlib
+import re
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
@@ -43,12 +48,14 @@ def described(data: bytes, beside: dict[str, bytes]) -> dict:
     return reader.describe(file, set(unreadable))
 
 
-def rule_of(data: bytes, beside: dict[str, bytes]) -> str:
+def rule_of(case: kit_cases.KitCase) -> str:
+    """The rule that a file breaks, which must be that of its name, if it has one."""
     try:
-        reference.verify(reference.open_file(data, beside))
+        reference.verify(reference.open_file(case.data, case.beside), [])
     except reference.FormatError as error:
+        assert not case.name.startswith("only-") or case.name.startswith(f"only-{error.rule}-"), (case.name, str(error))
         return error.rule
-    raise AssertionError("the reference reader accepts a file of the kit that it must refuse")
+    raise AssertionError(f"the reference reader accepts {case.name}")
 
 
 def text_of(expected: dict) -> bytes:
@@ -81,15 +88,21 @@ def make() -> dict[str, bytes]:
         made[path] = case.data
         made |= {f"{pathlib.PurePosixPath(path).parent}/{name}": data for name, data in case.beside.items()}
         if case.verdict == kit_cases.REFUSE:
-            rows.append({"file": path, "verdict": "refuse", "rule": rule_of(case.data, case.beside), "about": case.about})
+            rows.append({"file": path, "verdict": "refuse", "rule": rule_of(case), "about": case.about})
+            continue
+        if case.rule:
+            rows.append({"file": path, "verdict": case.verdict, "rule": case.rule, "about": case.about})
             continue
         add(case.name, path, case.about, case.data, case.beside)
+        if case.verdict == kit_cases.EITHER:
+            rows[-1]["verdict"] = case.verdict
         assert rows[-1]["verdict"] == case.verdict, case.name
     for name in kit_cases.zstd_frames():
         rows.append({"file": f"zstd-frames/{name}.espalier", "verdict": "either", "rule": "R-6.10", "about": name.replace("-", " ")})
     for case in kit_cases.large_cases():
-        digest = case.data[64:80].hex()
-        rows.append({"file": f"large/{case.path()}", "verdict": "accept", "digest": digest, "about": case.about})
+        row = {"file": f"large/{case.path()}", "verdict": case.verdict}
+        row |= {"rule": rule_of(case)} if case.verdict == kit_cases.REFUSE else {"digest": case.data[64:80].hex()}
+        rows.append(row | {"about": case.about})
     rows += hostile_files()
     made["manifest.json"] = ("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n").encode("ascii")
     return made
@@ -114,13 +127,71 @@ def hostile_files() -> list[dict]:
     return rows
 
 
-def write_large(folder: pathlib.Path) -> None:
+# --- The kit alone --------------------------------------------------------------------------------
+
+PACKED = "espalier-conformance-kit"
+FOLDERS = {"../golden/": "golden/", "../corrupt/files": "hostile"}  # Those of the repository, and those of the archive.
+
+
+def renamed(text: str) -> str:
+    for old, new in FOLDERS.items():
+        text = text.replace(old, new)
+    return text
+
+
+def packed_files() -> dict[str, bytes]:
+    """What the archive has, by path: the format's page, the runner, and every file with what to say of it."""
+    sys.path.insert(0, str(TESTS.parent / "scripts/ci"))
+    import corpora
+
+    corpora.unpack("corrupt")
+    made = make()
+    rows = json.loads(made.pop("manifest.json"))
+    for row in rows:
+        if row["file"].startswith("../"):
+            made[renamed(row["file"])] = (HERE / row["file"]).read_bytes()
+            beside = (HERE / row["file"]).parent
+            if beside.name not in ("files", "golden"):  # A checkpoint in several files.
+                made |= {renamed(f"../corrupt/files/{beside.name}/{path.name}"): path.read_bytes() for path in beside.iterdir()}
+        elif row["file"].startswith("zstd-frames/"):
+            made[row["file"]] = (HERE / row["file"]).read_bytes()
+        row["file"] = renamed(row["file"])
+    made |= large_files("large/")
+    made["manifest.json"] = ("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n").encode("ascii")
+    readme = (HERE / "README.md").read_text(encoding="utf-8").split("\n## How it is made")[0] + "\n"
+    readme = re.sub(r"<!-- repository -->.*?<!-- end -->\n*", "", readme, flags=re.DOTALL)
+    made["README.md"] = renamed(readme).replace("../../docs/format.md", "format.md").encode()
+    for name, path in (("format.md", "docs/format.md"), ("LICENSE", "LICENSE"), ("run.py", "tests/conformance/run.py")):
+        made[name] = (TESTS.parent / path).read_bytes()
+    return made
+
+
+def pack(archive: pathlib.Path) -> int:
+    made = packed_files()
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as out:
+        for path, data in sorted(made.items()):
+            entry = tarfile.TarInfo(f"{PACKED}/{path}")
+            entry.size, entry.mode = len(data), 0o644
+            out.addfile(entry, io.BytesIO(data))
+    archive.write_bytes(lzma.compress(tar.getvalue(), preset=6))
+    print(f"{archive}: {len(made)} files, {archive.stat().st_size} bytes")
+    return 0
+
+
+def large_files(prefix: str) -> dict[str, bytes]:
+    made: dict[str, bytes] = {}
     for case in kit_cases.large_cases():
-        path = folder / case.path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(case.data)
-        for name, data in case.beside.items():
-            (path.parent / name).write_bytes(data)
+        path = prefix + case.path()
+        made[path] = case.data
+        made |= {f"{path.rsplit('/', 1)[0]}/{name}": data for name, data in case.beside.items()}
+    return made
+
+
+def write_large(folder: pathlib.Path) -> None:
+    for path, data in large_files("").items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
 
 
 def files_of(folder: pathlib.Path) -> list[str]:
@@ -151,7 +222,7 @@ def compare(folder: pathlib.Path) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "compare", "large"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "compare", "large", "pack"):
         sys.exit(__doc__)
     sys.setrecursionlimit(20_000)
-    sys.exit({"write": write, "compare": compare, "large": write_large}[sys.argv[1]](pathlib.Path(sys.argv[2])))
+    sys.exit({"write": write, "compare": compare, "large": write_large, "pack": pack}[sys.argv[1]](pathlib.Path(sys.argv[2])))

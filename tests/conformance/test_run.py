@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -17,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 import report
 
+ROWS = json.loads((HERE / "manifest.json").read_text(encoding="ascii"))
 RIGHT = f"{sys.executable} {HERE / 'readers/reference.py'}"
 # A reader that changes what the right one says; `line` is the document, and `path` the file.
 CHANGED = """
@@ -88,8 +90,51 @@ class Runner(unittest.TestCase):
         status, lines = self.run_on(RIGHT + " {file}", "no such file")
         self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed"))
 
+    def test_plain_python_says_which_files_it_did_not_run(self):
+        # Without its folder of packages, Python has none of those that make the large files.
+        done = subprocess.run([sys.executable, "-S", str(HERE / "run.py"), "--reader", f"{RIGHT} {{files}}", "--only", "large/|golden/e"],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        large = sum(row["file"].startswith("large/") for row in ROWS)
+        self.assertIn(f"{large} large files were not run: this Python lacks numpy, xxhash, zstandard", done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "3 passed, 0 failed"), done.stderr)
+
+    def test_the_archive_needs_nothing_else(self):
+        with tempfile.TemporaryDirectory() as folder:
+            archive = pathlib.Path(folder, "kit.tar.xz")
+            subprocess.run([sys.executable, str(HERE / "make_kit.py"), "pack", str(archive)], capture_output=True, check=True)
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder)
+            kit = pathlib.Path(folder, "espalier-conformance-kit")
+            self.assertNotIn("../", (kit / "README.md").read_text(encoding="utf-8"))
+            done = subprocess.run([sys.executable, "-S", str(kit / "run.py"), "--reader", f"{RIGHT} {{files}}"],
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, f"{len(ROWS)} passed, 0 failed"), done.stderr)
+            # The files are those of the archive, and the runner does look at them.
+            (kit / "hostile/files-missing/base.espalier").write_bytes((kit / "golden/empty.espalier").read_bytes())
+            (kit / "golden/empty.espalier").write_bytes(b"")
+            done = subprocess.run([sys.executable, "-S", str(kit / "run.py"), "--reader", f"{RIGHT} {{file}}", "--only", "empty.espalier"],
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertIn("golden/empty.espalier: refuse, and not accept", done.stdout)
+
+    def test_a_reader_that_accepts_what_it_may_refuse_must_be_right(self):
+        said = lambda change: f"path.endswith('beyond-shape.espalier') and line['tensors'][0].update({change})"
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as stream:
+            stream.write(CHANGED.format(right=shlex.split(RIGHT), change=said("shape=[2**60, 0]")))
+            stream.flush()
+            status, lines = self.run_on(f"{sys.executable} {stream.name} {{files}}", "files/beyond")
+        self.assertEqual(status, 1)
+        self.assertTrue(any("/tensors/0/shape" in line for line in lines), lines)
+        self.assertEqual(self.run_on(RIGHT + " {files}", "files/beyond")[0], 0)
+
+    def test_the_readme_counts_the_files(self):
+        readme = " ".join((HERE / "README.md").read_text(encoding="utf-8").split())
+        large = sum(row["file"].startswith("large/") for row in ROWS)
+        self.assertIn(f"there are {len(ROWS) - large} files, and {large} large ones", readme)
+        self.assertIn(f"says that {large} large files were not run", readme)
+        self.assertIn(f"an archive of all {len(ROWS)} files", readme)
+
     def test_every_kind_of_verdict_and_every_rule_of_the_reader_occurs(self):
-        rows = json.loads((HERE / "manifest.json").read_text(encoding="ascii"))
+        rows = ROWS
         self.assertEqual({row["verdict"] for row in rows}, {"accept", "refuse", "incomplete", "either"})
         for row in rows:
             self.assertTrue(row["file"].startswith("large/") or (HERE / row["file"]).is_file(), row["file"])

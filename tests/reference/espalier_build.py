@@ -20,6 +20,7 @@ same object, is one tensor with two nodes.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable
@@ -198,7 +199,7 @@ class Tables:
     def set_texts(self, texts: list[bytes]) -> None:
         """Replaces the text pool, in the order given."""
         self.text = b"".join(texts)
-        self.text_ends = [len(b"".join(texts[: i + 1])) for i in range(len(texts))]
+        self.text_ends = list(itertools.accumulate(map(len, texts)))
 
     def texts(self) -> list[bytes]:
         return [self.text[a:b] for a, b in zip([0, *self.text_ends], self.text_ends)]

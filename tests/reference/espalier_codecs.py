@@ -41,9 +41,8 @@ def blocks(data):
     """Blocks that decode to `data`: its long runs of a byte, and what stands between them."""
     parts, plain, at = [], b"", 0
     while at < len(data):
-        end = at
-        while end < len(data) and data[end] == data[at] and end - at < LARGEST_BLOCK:
-            end += 1
+        ahead = data[at : at + (LARGEST_BLOCK if data[at : at + 1] == data[at + 1 : at + 2] else 1)]
+        end = at + len(ahead) - len(ahead.lstrip(ahead[:1]))
         if end - at < 8:
             plain += data[at:end]
         if plain and (end - at >= 8 or end == len(data) or len(plain) > LARGEST_BLOCK - 8):

@@ -360,12 +360,18 @@ def check_texts(file):
         offset = file.index.text.at(begin)
         ascending = previous is None or previous < raw
         need("R-3.3", ascending, f"text {i} is not above the one before it", offset)
-        try:
-            file.texts.append(raw.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise FormatError("R-3.2", f"text {i} is not UTF-8", offset) from None
+        need("R-3.2", is_utf8(raw), f"text {i} is not UTF-8", offset)
+        file.texts.append(raw.decode("utf-8", "replace"))
         previous = raw
     file.text_used = bytearray(len(file.texts))
+
+
+def is_utf8(raw):
+    try:
+        raw.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False
 
 
 def check_shapes(file):
@@ -622,9 +628,13 @@ def check_axes(file):
 # --- Section 11: the other files ------------------------------------------------------------------
 
 
+def is_of_11(file):
+    return file.header["version"].endswith(".1")
+
+
 def check_files(file, files):
     """Reads the table of files, and finds those that are there: `files` has them by name."""
-    if file.header["version"] == "1.0":
+    if not is_of_11(file):
         return
     table, names = file.index.files, set()
     need("R-11.2", len(table.rows) <= 65534, "there are too many other files", table.start - 4)
@@ -684,7 +694,7 @@ def check_chunks(file):
             place = round_up(end) if c == tensor.first_chunk or not was_here else end
             right = offset == place
             need("R-6.12", right, f"chunk {c} does not stand at {place}", chunks.at(c, "offset"))
-            end = place + stored
+            end = offset + stored
         elsewhere.sort()
         for (name, _, before, _), (other, begin, _, c) in zip(elsewhere, elsewhere[1:]):
             apart = name != other or before <= begin
@@ -693,7 +703,7 @@ def check_chunks(file):
         need("R-11.2", number in used, f"file {number} has no chunk", file.index.files.at(number - 1))
     complete = next_chunk == len(chunks.rows)
     need("R-6.2", complete, f"chunk {next_chunk} has no tensor", chunks.at(next_chunk))
-    if file.header["version"] != "1.0":
+    if is_of_11(file):
         bases = file.index.bases
         need("R-12.3", next_base == len(bases.rows), f"base {next_base} has no patch", bases.at(next_base))
     need("R-6.14", end == file.header["file_length"], "the file does not end with its last chunk", end)
@@ -722,7 +732,7 @@ def check_record(file, records, number, dtype, length, name):
 def take_bases(file, chunk, tensor, length, first):
     """Section 12: the records that a patch takes from base `first` on. Returns the next one."""
     patch_at = file.index.chunks.at(chunk)
-    have = file.header["version"] != "1.0"
+    have = is_of_11(file)
     need("R-6.4", have, f"chunk {chunk} is a patch, and the version is 1.0", patch_at)
     bases, number, codec = file.index.bases, first, PATCH
     while codec == PATCH:
@@ -837,8 +847,8 @@ def apply_patch(raw, dtype, base, offset):
     gaps, *planes = decode_streams("R-12.7", raw, 8, [gap_bytes] + [count] * width, offset)
     zigzag = elements_of(planes, width)
     need("R-12.9", dense or zigzag.all(), "a difference is zero", offset)
-    changed = np.arange(count) if dense else np.array(read_gaps(gaps, count, offset))
-    need("R-12.8", changed[-1] < len(elements), "the gaps lead beyond the chunk", offset)
+    changed = np.arange(count) if dense else np.array(read_gaps(gaps, count, offset), int)
+    need("R-12.8", (changed < len(elements)).all(), "the gaps lead beyond the chunk", offset)
     one = zigzag.dtype.type(1)
     elements[changed] += (zigzag >> one) ^ (~(zigzag & one) + one)
     return elements.tobytes()
@@ -946,7 +956,7 @@ def open_file(data, files=None):
     file = File(data)
     file.header = read_header(data)
     index = data[HEADER_SIZE : HEADER_SIZE + file.header["index_length"]]
-    all_vectors = VECTORS if file.header["version"] == "1.0" else VECTORS_OF_11
+    all_vectors = VECTORS_OF_11 if is_of_11(file) else VECTORS
     file.index = read_vectors(index, all_vectors)
     check_texts(file)
     check_files(file, files or {})

@@ -167,8 +167,9 @@ class PageAndConstants(unittest.TestCase):
         self.assertEqual(set(re.findall(r"R-\d+\.\d+", PAGE)) - defined, set())
         named = set(re.findall(r'"(R-\d+\.\d+)"', inspect.getsource(reference)))
         self.assertEqual(named - defined, set())
-        # Key paths are in no file, and the vectors of 1.1 are checked with the layout of the index.
-        unchecked = {rule for rule in defined if rule.startswith("R-10.")} | {"R-11.1"}
+        # Key paths are in no file, and the vectors of 1.1 are checked with the layout of the index. is for writers, and
+        # says what a reader must not check.
+        unchecked = {rule for rule in defined if rule.startswith("R-10.")} | {"R-11.1", "R-11.10", "R-12.10"}
         self.assertEqual(defined - named, unchecked)
 
     def test_header(self):

@@ -26,7 +26,7 @@ import espalier_reference as reference
 import numpy as np
 import report
 import xxhash
-from espalier_build import Array, Labelled, build, from_tree, h64, h128, tree_digest
+from espalier_build import Array, ChunkRecord, Labelled, build, from_tree, h64, h128, patch, put_patch, refer, tree_digest
 from random_trees import BITS
 
 PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
@@ -138,6 +138,16 @@ def element_rows() -> list[tuple[str, bytes, str]]:
     return [(dtype, bytes.fromhex(plain(data)), values) for dtype, data, values in table("elements")]
 
 
+def file_of_version_11() -> tuple[bytes, dict[str, bytes]]:
+    """The file of version 1.1 in section 17, and the file beside it."""
+    model = bytes(range(64))
+    base, new = model[32:], model[32:37] + b"\x26" + model[38:]
+    tables = from_tree({"a": Array("u8", (4,), model[8:12]), "b": Array("u8", (32,), new)})
+    refer(tables, {"model.bin": model}, {0: ("model.bin", 8)})
+    put_patch(tables, 1, patch(1, base, new), [ChunkRecord(base, False, 32, h128(base), len(base), 1, 0)])
+    return build(tables), {"model.bin": model}
+
+
 class Elements(unittest.TestCase):
     def test_values(self):
         for dtype, data, values in element_rows():
@@ -192,8 +202,8 @@ class Elements(unittest.TestCase):
 
 class Vectors(unittest.TestCase):
     def test_none_is_forgotten(self):
-        tested = {"floats", "elements", "labels", "blocks", "hashes", "smallest file", "sealed frame", "planes",
-                  "sparse patch", "dense patch", "digest", "paths", "no paths"}  # fmt: skip
+        tested = {"floats", "elements", "labels", "blocks", "hashes", "hashes by length", "smallest file", "file of version 1.1",
+                  "sealed frame", "planes", "sparse patch", "dense patch", "digest", "paths", "no paths", "magic"}  # fmt: skip
         self.assertEqual(set(VECTORS), tested)
         self.assertEqual(PAGE.count("<!-- vector:"), len(VECTORS))
 
@@ -206,11 +216,42 @@ class Vectors(unittest.TestCase):
             self.assertEqual(bytes.fromhex(plain(stored)), h64(data))
             self.assertEqual(bytes.fromhex(plain(stored_128)), h128(data))
 
-    def test_smallest_file(self):
+    def test_hashes_by_length(self):
+        rows = list(table("hashes by length"))
+        # Both sides of each border between the cases of XXH3.
+        self.assertEqual([int(row[0]) for row in rows], [*range(18), 128, 129, 240, 241, 1024, 1025, 4096])
+        self.assertIn("Byte `i` of these inputs is `i` mod 251", WORDS)
+        for length, number, stored in rows:
+            data = bytes(i % 251 for i in range(int(length)))
+            self.assertEqual(int(plain(number), 16), xxhash.xxh3_64_intdigest(data))
+            self.assertEqual(bytes.fromhex(plain(stored)), h128(data))
+
+    def bytes_of(self, name: str) -> bytes:
+        """The bytes of a vector whose lines begin with where they stand."""
         data = b""
-        for line in code("smallest file"):
+        for line in code(name):
             self.assertEqual(int(line[:3]), len(data), line)
             data += leading_bytes(line[5:].split("  ")[0])
+        return data
+
+    def test_file_of_version_11(self):
+        data, model = self.bytes_of("file of version 1.1"), bytes(range(64))
+        self.assertEqual((data, {"model.bin": model}), file_of_version_11())
+        self.assertIn(f"The file has {len(data)} bytes. It is `files/vector-1.1`", WORDS)
+        file = reference.open_file(data, {"model.bin": model})
+        reference.verify(file)
+        self.assertEqual(reference.read_tensor(file, 0), model[8:12])
+        self.assertEqual(reference.read_tensor(file, 1), model[32:37] + b"\x26" + model[38:])
+        said = re.findall(r"^ *(\d+)  (?:[0-9A-F]{2} )+ +(\w+): (\d+) (?:bytes further|elements)$", "\n".join(code("file of version 1.1")), re.MULTILINE)
+        self.assertEqual(len(said), 17 + 9)
+        for at, _, number in said:
+            self.assertEqual(int.from_bytes(data[int(at) : int(at) + 4], "little"), int(number), at)
+        chunk = file.index.chunks.rows[1]
+        self.assertIn(f"chunk 1: offset {chunk[0]}", VECTORS["file of version 1.1"])
+        self.assertIn(f"stored {chunk[2]}, file 0, codec 3", VECTORS["file of version 1.1"])
+
+    def test_smallest_file(self):
+        data = self.bytes_of("smallest file")
         self.assertEqual(data, build(from_tree({})))
         self.assertEqual(data, (HERE.parent / "golden" / "empty.espalier").read_bytes())
         reference.verify(reference.open_file(data))
@@ -349,6 +390,10 @@ class Magic(unittest.TestCase):
         self.assertIn(r"\x89ESPL\r\n\x1a", MAGIC.read_text(encoding="ascii"))
         media_type = re.search(r"application/vnd\.[\w.]+", PAGE)[0]
         self.assertIn(media_type, MAGIC.read_text(encoding="ascii"))
+
+    def test_the_page_has_the_entry(self):
+        entry = [line for line in MAGIC.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
+        self.assertEqual(code("magic"), entry)
 
     def test_file_names_the_format(self):
         program = shutil.which("file")

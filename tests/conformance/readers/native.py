@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The native library for the kit: the command line for the verdict, and the C interface for the tree.
 
-Usage: native.py FILE...    Environment: ESPALIER, the program; ESPALIER_LIBRARY, libespalier.so
+Usage: native.py FILE...
+
+Without the environment variables ESPALIER (the program) and ESPALIER_LIBRARY (libespalier.so), it takes those of the build in
+build/release, or else the installed ones.
 
 The JSON of the command line has no types of keys, and the C interface no names of axes, so it takes both.
 """
@@ -9,10 +12,12 @@ The JSON of the command line has no types of keys, and the C interface no names 
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -20,11 +25,21 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int64, c_size_t, c_uint
 
 import protocol
 
-ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
-LIBRARY = os.environ.get("ESPALIER_LIBRARY") or sys.exit("ESPALIER_LIBRARY must name libespalier.so")
+BUILD = pathlib.Path(__file__).resolve().parents[3] / "build/release"
+
+
+def find(variable: str, built: str, installed: str | None) -> str:
+    """What the environment names, what was built here, or what is installed."""
+    named = os.environ.get(variable) or (str(BUILD / built) if (BUILD / built).is_file() else installed)
+    return named or sys.exit(f"{variable} names no file, and nothing was built: cmake --preset release && cmake --build build/release "
+                             "--target espalier espalier_shared")  # fmt: skip
+
+
+ESPALIER = find("ESPALIER", "espalier", shutil.which("espalier"))
+LIBRARY = find("ESPALIER_LIBRARY", "native/c/libespalier.so", ctypes.util.find_library("espalier"))
 KINDS = ("", "null", "bool", "int64", "bigint", "float64", "complex128", "string", "bytes", "dict", "list", "tuple", "set",
          "record", "tensor", "placeholder")  # fmt: skip
-FILES = ("file_missing", "base_mismatch")
+FILES = ("file_missing", "base_mismatch", "not_a_regular_file")  # What is under the name of another file, if that is not there.
 
 
 class Text(ctypes.Structure):
@@ -156,11 +171,11 @@ class File:
             block = {"name": info.block_name.text(), "elements": info.block_elements, "bytes": info.block_bytes}
         return {
             "dtype": name,
-            "shape": [info.shape[i] for i in range(info.rank)],
+            "shape": [protocol.number(info.shape[i]) for i in range(info.rank)],
             "axis_names": axis_names.get(info.number),
             "block": block,
             "placeholder": bool(info.is_placeholder),
-            "bytes": info.bytes,
+            "bytes": protocol.number(info.bytes),
             "hash": bytes(info.hash).hex() if info.has_hash else None,
             "sha256": None if info.is_placeholder else self.content_hash(node, info.bytes),
         }
@@ -182,11 +197,11 @@ def verdict(path: pathlib.Path, report: dict) -> dict:
         return {"verdict": "refuse", "why": report["failure"]["message"]}
     head = {"verdict": "accept"}
     if not report["ok"]:
-        codes = {error["code"] for error in report["errors"]}
         # A file that is there and has wrong bytes in the middle is damage.
-        is_missing = codes <= {*FILES} and any(need.get("problem") for need in needs(path))
-        if not is_missing:
-            return {"verdict": "refuse", "why": report["errors"][0]["message"]}
+        missing = {need["name"] for need in needs(path) if need.get("problem")}
+        damage = [error for error in report["errors"] if error["code"] not in FILES or error.get("file") not in missing]
+        if damage:
+            return {"verdict": "refuse", "why": damage[0]["message"]}
         head = {"verdict": "incomplete"}
     return head | describe(path)
 

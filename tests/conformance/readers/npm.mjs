@@ -1,7 +1,7 @@
 // The npm package for the kit. Usage: node npm.mjs FILE...
 // It is that of wasm/dist, or the one whose main module ESPALIER_PACKAGE names.
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -14,6 +14,10 @@ const FILES = new Set(['file_missing', 'base_mismatch', 'truncated'])
 
 function bitsOf(value) {
   return Buffer.from(Float64Array.of(value).buffer).toString('hex')
+}
+
+function describeLength(length) {
+  return length > Number.MAX_SAFE_INTEGER ? String(length) : Number(length)
 }
 
 function describeKey(key) {
@@ -64,9 +68,9 @@ async function describeTensor(tensor) {
     }
   }
   return {
-    dtype, shape: [...shape], axis_names: axisNames ? [...axisNames] : null,
+    dtype, shape: [...shape].map(describeLength), axis_names: axisNames ? [...axisNames] : null,
     block: block ? { name: block.name, elements: block.elements, bytes: block.bytes } : null,
-    placeholder: isPlaceholder, bytes: byteLength, hash: isPlaceholder ? null : hash, sha256,
+    placeholder: isPlaceholder, bytes: describeLength(byteLength), hash: isPlaceholder ? null : hash, sha256,
   }
 }
 
@@ -84,7 +88,7 @@ async function describe(checkpoint, header) {
 function siblingsOf(path) {
   return (name) => {
     const beside = join(dirname(path), name)
-    return existsSync(beside) ? new Uint8Array(readFileSync(beside)) : undefined
+    return statSync(beside, { throwIfNoEntry: false })?.isFile() ? new Uint8Array(readFileSync(beside)) : undefined
   }
 }
 
@@ -94,9 +98,10 @@ async function judge(path) {
   try {
     checkpoint = await open(bytes, { siblings: siblingsOf(path) })
     const { ok, errors } = await checkpoint.verify()
-    // Damage in a file that is there is no missing file.
-    const isMissing = !ok && errors.every(({ code }) => FILES.has(code)) && checkpoint.notes.some(({ kind }) => kind === 'loss')
-    if (!ok && !isMissing) return { verdict: 'refuse', why: errors[0].message }
+    // Damage in a file that is there is no missing file: a note names each of those that are not there.
+    const isLost = (file) => checkpoint.notes.some(({ kind, message }) => kind === 'loss' && message.includes(`in file ${file})`))
+    const damage = errors.find(({ code, file }) => !FILES.has(code) || !isLost(file))
+    if (damage) return { verdict: 'refuse', why: damage.message }
     return { verdict: ok ? 'accept' : 'incomplete', ...(await describe(checkpoint, bytes)) }
   } catch (error) {
     if (!(error instanceof EspalierError)) throw error

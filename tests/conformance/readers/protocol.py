@@ -11,6 +11,11 @@ LARGEST_TREE = 50_000  # Nodes. Larger trees may be left out.
 LARGEST_DOCUMENT = 1 << 20
 
 
+def number(value: int) -> int | str:
+    """A length: not every reader of JSON has integers of 2^53 and more."""
+    return value if value < 1 << 53 else str(value)
+
+
 def document(verdict: dict) -> str:
     """The line for a file."""
     line = json.dumps(verdict)

@@ -42,11 +42,11 @@ def describe_tensor(file: reference.File, number: int, unreadable: set[int]) -> 
     has_data = not tensor.placeholder and not unreadable & {chunk for chunk, _ in reference.chunks_of(tensor)}
     return {
         "dtype": reference.DTYPES[tensor.dtype][0],
-        "shape": list(tensor.shape),
+        "shape": [protocol.number(axis) for axis in tensor.shape],
         "axis_names": list(tensor.axis_names) if tensor.axis_names is not None else None,
         "block": block,
         "placeholder": tensor.placeholder,
-        "bytes": tensor.size,
+        "bytes": protocol.number(tensor.size),
         "hash": None if tensor.placeholder else reference.tensor_digest(file, tensor).hex(),
         "sha256": hashlib.sha256(reference.read_tensor(file, number)).hexdigest() if has_data else None,
     }

@@ -220,10 +220,10 @@ def _doubled(numbers: Any, twice: bool) -> tuple[int, ...]:
 
 def _paths_of(metadata: Metadata) -> dict[str, tuple[str | int, ...]]:
     """By name: where in the state it was, as torch's planner says, or the name alone."""
-    told = metadata.planner_data if isinstance(metadata.planner_data, dict) else {}
+    told: dict[str, Any] = metadata.planner_data if isinstance(metadata.planner_data, dict) else {}
     paths: dict[str, tuple[str | int, ...]] = {}
     for name in metadata.state_dict_metadata:
-        path = told.get(name)
+        path: Any = told.get(name)
         is_path = isinstance(path, tuple) and path and all(type(key) in (str, int) for key in path)
         paths[name] = path if is_path else (name,)
     # One path below or at another: the later one keeps its name. There is no such state in Python.

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 import lightning.pytorch as lightning  # noqa: E402
 from espalier.lightning import EspalierIO, RandomState  # noqa: E402
+from lightning.fabric.plugins.io import TorchCheckpointIO  # noqa: E402
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 from torch import nn  # noqa: E402
@@ -154,18 +155,14 @@ def test_what_a_program_adds_is_there(tmp_path):
     assert not (tmp_path / "step=8.ckpt").exists()
 
 
-def test_a_checkpoint_that_torch_wrote_is_resumed(tmp_path):
-    class Plain(RandomState):
-        """torch's safe unpickler takes no arrays of numpy."""
-
-        def state_dict(self):
-            return {}
-
+def test_a_checkpoint_that_torch_wrote_is_resumed_by_torch(tmp_path, monkeypatch):
     options = {"callbacks": [ModelCheckpoint(tmp_path, save_top_k=-1, filename="{step}")], "plugins": []}
     fit(tmp_path, {}, **options)
     assert (tmp_path / "step=16.ckpt").read_bytes()[:2] == b"PK"
+    loaded, plain = [], TorchCheckpointIO.load_checkpoint
+    monkeypatch.setattr(TorchCheckpointIO, "load_checkpoint", lambda *each: loaded.append(each[1]) or plain(*each))
     trainer, _, _ = fit(tmp_path / "again", AT_EPOCHS_END, path=tmp_path / "step=16.ckpt")
-    assert trainer.global_step == 24
+    assert trainer.global_step == 24 and loaded == [str(tmp_path / "step=16.ckpt")]
 
 
 def test_errors_of_a_save_in_the_background_are_raised(tmp_path):

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "espalier/bytes.h"
@@ -20,8 +18,8 @@
 namespace espalier {
 namespace {
 
-Error join_error(std::string message) {
-  return {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)};
+Error join_error(const char* message) {
+  return {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, message};
 }
 
 // The bytes of a tensor that is put together as it is written, in any order and by several threads.

@@ -27,10 +27,10 @@ class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are n
     """Saves all that Lightning has for a checkpoint as an Espalier file: `Trainer(plugins=[EspalierIO()])`.
 
     The model, optimizers, schedules, loops, callbacks, hyper-parameters, data module and the precision plugin's scaler are in
-    it, as Lightning has them. What a program adds in on_save_checkpoint() is, too; what no file can hold is an error with its key path.
-    With `background`, the state is copied, and the file is written as training goes on; an error is raised by the next
-    save, and by the end of fit(). Files that Lightning saved before, with torch, are still loaded, with torch.
-    Strategies that write their own files (DeepSpeed, sharded FSDP) do not call this.
+    it, as Lightning has them, and so is what a program adds in on_save_checkpoint(). A value that no file can hold is an error
+    with its key path. With `background`, the state is copied, and the file is written as training goes on; an error is raised
+    by the next save, and by the end of fit(). Files that Lightning saved with torch are still loaded, with torch. Strategies
+    that write their own files (DeepSpeed, sharded FSDP) do not call this.
     """
 
     def __init__(self, *, background: bool = True, compression: int = 0, sync: bool = True, threads: int = 0):

@@ -95,16 +95,18 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
 
     Where the Trainer writes a folder `checkpoint-500`, with pickles, this writes one file,
     `<output_dir>/espalier/step_00000500.espalier`: the model, the optimizer, the schedule, the scaler, the random numbers of
-    each process, the Trainer's state with its logs, and those of the callbacks that have one (`ExportableState`). The save goes on in
-    the background. `save_total_limit` says how many to keep, beside the best by `metric_for_best_model`. The options of
-    espalier.Checkpointer besides are in `checkpointer_options`, as a class attribute: `{"compression": 1}`.
+    each process, the Trainer's state with its logs, and the states of callbacks that have one (`ExportableState`). The save
+    goes on in the background. `save_total_limit` is the number of latest files to keep, beside the best by
+    `metric_for_best_model`. The class attribute `checkpointer_options` has further options of espalier.Checkpointer:
+    `{"compression": 1}`.
 
-    `train(resume_from_checkpoint=True)` goes on after the newest file whose every byte is intact, "auto" does so if there
-    is one, and a path takes that file. A folder that the Trainer itself wrote is resumed by the Trainer. A resumed run
-    ends with the same bits as one that was not interrupted: weights, optimizer, random numbers, epoch, logs and best
-    checkpoint. What the position in the data depends on must be the same, or resuming is an error: seeds, batch size, accumulation, number
-    of processes, length of the data. Random numbers in a dataset's `__getitem__` are repeated without workers
-    (`dataloader_num_workers=0`) alone.
+    `train(resume_from_checkpoint=True)` resumes from the newest file whose every byte is intact. "auto" does so if there is
+    one, and else begins. A path takes that file. A folder that the Trainer itself wrote is resumed by the Trainer.
+
+    A resumed run ends with the same bits as one that was not interrupted: weights, optimizer, random numbers, epoch, logs and
+    best checkpoint. Seeds, batch size, accumulation, number of processes and length of the data must be the same, or
+    resuming is an error: the position in the data depends on them. Random numbers that a dataset draws in `__getitem__` are
+    repeated without workers only (`dataloader_num_workers=0`).
 
     For one process, and for several with the same weights (DDP), which must all see the folder. FSDP and DeepSpeed are
     refused.

@@ -26,6 +26,7 @@
 #include "espalier/save.h"
 #include "espalier/save_async.h"
 #include "espalier/save_foreign.h"
+#include "files/delta/join_parts.h"
 #include "files/delta/open_base.h"
 
 namespace espalier::python {
@@ -86,6 +87,38 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
   options.patches = patches;
   save_interruptibly(progress, std::move(options), path,
                      [&](const SaveOptions& told) { return save(path, encoded.value, told); });
+}
+
+KeyPath key_path_of(const std::string& text, const std::string& where) {
+  return must(KeyPath::parse(text), where);
+}
+
+// Of a part: the number of its base, its key path there, and its offset in the whole.
+using Part = std::tuple<std::size_t, std::string, std::vector<std::uint64_t>>;
+
+void save_joined_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
+                      bool sync, unsigned threads, const std::vector<nb::bytes>& base_names,
+                      const std::vector<std::pair<std::string, std::vector<Part>>>& tensors) {
+  const std::string path = path_of(name);
+  const Encoded encoded = encode(state, Views::kCopy);
+  const auto opened = open_bases(base_names, path);
+  const auto bases = bases_of(opened);
+  std::vector<JoinedTensor> joined;
+  for (const auto& [where, parts] : tensors) {
+    JoinedTensor tensor{key_path_of(where, path), {}};
+    for (const auto& [base, place, offset] : parts) {
+      const auto node = opened.at(base).file.state().find(key_path_of(place, path));
+      const auto there = node ? node->tensor() : std::nullopt;
+      if (!there) throw nb::value_error("no tensor of the file");  // which was just written
+      tensor.parts.push_back({base, *there, offset});
+    }
+    joined.push_back(std::move(tensor));
+  }
+  save_interruptibly(
+      nb::none(), options_of(encoded.with_attributes(metadata), compression, sync, true, threads),
+      path, [&](const SaveOptions& options) {
+        return save_joined(path, encoded.value, bases, joined, options);
+      });
 }
 
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
@@ -329,6 +362,9 @@ void bind_saving(nb::module_& module) {
   module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
              "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "bases"_a, "patches"_a,
              "progress"_a.none(), nb::call_guard<Call>());
+  module.def("save_joined", &save_joined_file, "path"_a, "state"_a.none(), "metadata"_a,
+             "compression"_a, "sync"_a, "threads"_a, "bases"_a, "tensors"_a,
+             nb::call_guard<Call>());
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
              "threads"_a, "copy_views"_a, nb::call_guard<Call>());
   module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,

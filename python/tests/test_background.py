@@ -3,6 +3,7 @@
 import _thread
 import asyncio
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -261,3 +262,55 @@ def test_nothing_is_saved_after_close(tmp_path):
             ck.save(7, {})
         ck.close()
         assert ck.steps == [] and ck.restore() == (None, 0)
+
+
+def test_a_loop_in_which_no_step_was_due_is_told(tmp_path):
+    wanted = r"nothing was saved, as no step from 1 to 60 was due by every=100; choose less, or save the last step with save\("
+    with pytest.warns(UserWarning, match=wanted) as told:  # noqa: SIM117
+        with espalier.Checkpointer(tmp_path / "run", every=100) as checkpointer:
+            for step in range(1, 61):
+                assert not checkpointer.save(step, {"step": step})
+    assert [warning.filename for warning in told] == [__file__]
+    checkpointer = espalier.Checkpointer(tmp_path / "run", every_minutes=30)
+    checkpointer.save(7, {})
+    with pytest.warns(UserWarning, match="from 7 to 7 was due by every_minutes=30;") as told:
+        checkpointer.close()
+    assert [warning.filename for warning in told] == [__file__]
+    checkpointer.close()  # tells it once
+
+
+def test_a_loop_that_saved_is_silent(tmp_path):
+    with espalier.Checkpointer(tmp_path / "run", every=100) as checkpointer:
+        checkpointer.save(60, {}, force=True)
+        checkpointer.save(61, {})
+    with espalier.Checkpointer(tmp_path / "run", every=100) as checkpointer:
+        assert checkpointer.steps == [60]
+    with pytest.raises(ZeroDivisionError), espalier.Checkpointer(tmp_path / "other", every=100) as checkpointer:
+        checkpointer.save(1, {})
+        1 / 0  # noqa: B018  # which says enough
+
+
+def test_restore_takes_a_step(tmp_path):
+    with espalier.Checkpointer(tmp_path, keep=None) as checkpointer:
+        for step in (5, 10, 15):
+            checkpointer.save(step, {"a": np.full(3, step), "b": step})
+    assert checkpointer.restore(step=10)[0]["b"] == 10 and checkpointer.restore(step=10)[1] == 10
+    state, step = checkpointer.restore(step=5, like={"a": np.zeros(3, np.int64), "b": 0})
+    assert (state["b"], step) == (5, 5) and checkpointer.restore()[1] == 15
+    with pytest.raises(espalier.CheckpointNotFound, match="there is no step 7; it has 5, 10, 15"):
+        checkpointer.restore(step=7)
+    with pytest.raises(espalier.CheckpointNotFound, match="there is no step 7; it has no steps"):
+        espalier.Checkpointer(tmp_path / "none").restore(step=7)
+    path = pathlib.Path(checkpointer.path(10))
+    data = bytearray(path.read_bytes())
+    data[data.index(np.full(3, 10).tobytes())] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(espalier.Corrupt, match="step_00000010.espalier.*hash"):
+        checkpointer.restore(step=10)
+
+
+def test_restore_names_an_option_that_it_has_not(tmp_path):
+    checkpointer = espalier.Checkpointer(tmp_path)
+    with pytest.raises(TypeError, match=r"restore\(\) has no option 'steps': it has those of load\(\) for a file"):
+        checkpointer.restore(steps=3)
+    checkpointer.restore(framework="torch", at="a")

@@ -115,7 +115,8 @@ def test_functions_in_lists(file):
     espalier.save(file, Net([]))
     assert same(espalier.load(file, like=saved, strict="file"), saved)
     espalier.save(file, Net([[1], 2]))
-    state, ledger = espalier.load(file, like=saved, strict=False)
+    with pytest.warns(UserWarning, match="nothing was loaded"):
+        state, ledger = espalier.load(file, like=saved, strict=False)
     assert same(state, saved) and [each.path for each in ledger.mismatched] == ["functions/0", "functions/1"]
 
 

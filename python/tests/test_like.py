@@ -102,7 +102,8 @@ def test_strictness(saved):
     for template, strict in ((more, "template"), (more, True), (less, "file"), (less, True)):
         with pytest.raises(espalier.TreeMismatch):
             espalier.load(saved, like=template, strict=strict)
-    state, ledger = espalier.load(saved, like={"lr": "text", "new": 1, "model": SKIP}, strict=False)
+    with pytest.warns(UserWarning, match="nothing was loaded"):
+        state, ledger = espalier.load(saved, like={"lr": "text", "new": 1, "model": SKIP}, strict=False)
     assert state == {"lr": "text", "new": 1} and ledger.missing == ["new"] and ledger.skipped == ["model"]
     assert [mismatch.path for mismatch in ledger.mismatched] == ["lr"] and "opt" in ledger.unexpected
 
@@ -199,3 +200,14 @@ def test_records_of_another_class_are_a_difference(file):
     assert state == [Belief(1)] and [each.path for each in ledger.reclassed] == ["0"]
     espalier.save(file, [espalier.Record("elsewhere.Moments", [("mu", 1)])])
     assert espalier.load(file, like=[Moments(0)]) == [Moments(1)]
+
+
+def test_a_load_of_nothing_is_told(file):
+    espalier.save(file, {"state": {"w": np.ones(3, np.float32)}})
+    with pytest.warns(UserWarning, match="nothing was loaded, as nothing in the file matches the template: w: missing in") as told:
+        state, ledger = espalier.load(file, like={"w": np.zeros(3, np.float32)}, strict=False)
+    assert [warning.filename for warning in told] == [__file__]
+    assert not state["w"].any() and ledger.unexpected == ["state"]
+    espalier.load(file, like={"w": np.zeros(3, np.float32), "state": espalier.ANY}, strict=False)
+    espalier.save(file, {})
+    espalier.load(file, like={}, strict=False)

@@ -6,14 +6,22 @@ import re
 import pytest
 
 
+# Their warnings are not errors here.
+TRAINERS = re.compile("^from espalier[.](transformers|lightning) import", re.M)
+
+
+def programs_of(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(), re.S)
+
+
 # What torch says to a program of one process.
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
     for package in ("torch", "jax", "fsspec"):
         pytest.importorskip(package)
     here = pathlib.Path(__file__).resolve().parent.parent
-    own = re.findall(r"```python\n(.*?)```", (here / "README.md").read_text(), re.S)
-    front = re.findall(r"```python\n(.*?)```", (here.parent / "README.md").read_text(), re.S)
+    own = [each for each in programs_of(here / "README.md") if not TRAINERS.search(each)]
+    front = programs_of(here.parent / "README.md")
     assert own and front
     for number, programs in enumerate((own, front)):
         (tmp_path / str(number)).mkdir()
@@ -24,3 +32,19 @@ def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
     assert printed.startswith("model/layers/0/weight f32 (20, 30)\n")
     assert printed.endswith("[50, 90, 100] 50\n")
     assert "model: dict in the file, record in the template\n" in printed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("framework", ["transformers", "lightning"])
+def test_training_resumes_by_the_same_line(framework, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip(framework)
+    programs = programs_of(pathlib.Path(__file__).resolve().parent.parent / "README.md")
+    [program] = [each for each in programs if (found := TRAINERS.search(each)) and found[1] == framework]
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        names = {}
+        exec(compile(program, "README.md", "exec"), names)
+        state = names["trainer"].state if framework == "transformers" else names["trainer"]
+        assert state.global_step == (20 if framework == "transformers" else 24)
+    assert list(tmp_path.rglob("*.espalier" if framework == "transformers" else "last.ckpt"))

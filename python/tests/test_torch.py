@@ -570,3 +570,10 @@ def test_the_metadata_of_a_state_dict_come_back(file):
     extra.note = 1
     with pytest.raises(espalier.Unsupported, match="^model: an OrderedDict with the attribute 'note'"):
         espalier.save(file, {"model": extra})
+
+
+def test_load_into_tells_that_nothing_was_loaded(file):
+    espalier.save(file, {"net": nn.Linear(3, 2).state_dict()})
+    with pytest.warns(UserWarning, match="nothing was loaded.*weight: missing in the file") as told:
+        espalier.torch.load_into(nn.Linear(3, 2), file, strict=False)
+    assert [warning.filename for warning in told] == [__file__]

@@ -24,7 +24,7 @@ def full_state():
     torch.manual_seed(3)
     weights = {
         "uneven": torch.randn(10, 7), "columns": torch.randn(3, 16).bfloat16(), "replicated": torch.randn(5),
-        "few": torch.arange(3), "scalar": torch.tensor(2.5), "large": torch.randn(700, 1000),
+        "few": torch.arange(3), "scalar": torch.tensor(2.5), "large": torch.randn(700, 1000), "aligned": torch.randn(8, 1 << 18), "wide": torch.randn(4, 1 << 19),
     }  # fmt: skip
     return {"model": weights, "step": 7, "betas": (0.9, 0.999), "history": [{"loss": 1.5}, torch.ones(2)]}
 
@@ -33,7 +33,10 @@ def sharded(state, mesh):
     """The same with DTensors."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    placements = {"uneven": [Shard(0)], "columns": [Shard(1)], "replicated": [Replicate()], "large": [Shard(0)]}
+    placements = {
+        "uneven": [Shard(0)], "columns": [Shard(1)], "replicated": [Replicate()], "large": [Shard(0)], "aligned": [Shard(0)],
+        "wide": [Shard(1)],
+    }  # fmt: skip
     model = {
         name: distribute_tensor(value, mesh, placements[name]) if name in placements else value
         for name, value in state["model"].items()
@@ -142,7 +145,7 @@ def test_damage_is_found(copy):
     ("change", "message"),
     [
         (lambda i: i.update(files={"../../etc/passwd": "0"}), "is no name of a file of a process"),
-        (lambda i: i.update(version=2), "this version reads index version 1 alone"),
+        (lambda i: i.update(version=3), "this version reads index versions 1 and 2 alone"),
         (lambda i: i["tensors"]["model.few"].update(dtype="torch.load"), "is no dtype"),
         (lambda i: i["tensors"]["model.few"].update(size=("a",)), "this is no index"),
         (lambda i: i["places"][0].update(file="other"), "this is no index"),
@@ -155,11 +158,76 @@ def test_damage_is_found(copy):
     ],
 )
 def test_an_index_from_a_stranger_is_checked(copy, change, message):
-    index = espalier.load(copy / "index.espalier")
-    change(index)
-    espalier.save(copy / "index.espalier", index)
+    with espalier.open(copy / "index.espalier") as file:
+        metadata = file.metadata
+    change(metadata["index"])
+    espalier.save(copy / "index.espalier", {}, metadata=metadata)
     with pytest.raises(CheckpointException, match=message):
         load(copy)
+
+
+def test_an_index_of_version_1_is_read(copy):
+    with espalier.open(copy / "index.espalier") as file:
+        index = file.metadata["index"]
+    for each in index["tensors"].values():
+        each["dtype"] = getattr(torch, each["dtype"].removeprefix("torch."))
+    espalier.save(copy / "index.espalier", {**index, "version": 1}, metadata={"format": "torch.distributed.checkpoint"})
+    check(load(copy))
+
+
+def check_whole(state):
+    check(state)
+    wanted = full_state()
+    assert list(state) == list(wanted) and set(state["model"]) == set(wanted["model"])
+    assert type(state["history"]) is list and type(state["betas"]) is tuple
+    assert all(state["model"][name].dtype == value.dtype for name, value in wanted["model"].items())
+
+
+def test_the_folder_opens_as_the_state_that_was_saved(saved):
+    check_whole(espalier.load(saved / "checkpoint", framework="torch"))
+    check_whole(espalier.load(saved / "checkpoint/index.espalier", framework="torch"))
+    template = {**full_state(), "step": 0}
+    check_whole(espalier.load(saved / "checkpoint", like=template))
+    assert espalier.load(saved / "checkpoint", at="history/0/loss") == 1.5
+    with espalier.open(saved / "checkpoint") as file:
+        assert file.verify().has_hashes
+        assert (file["model"]["wide"][1:3, 5:7] == full_state()["model"]["wide"][1:3, 5:7].numpy()).all()
+
+
+def test_parts_that_are_chunks_of_the_whole_are_stored_once(saved):
+    size = (saved / "checkpoint/index.espalier").stat().st_size
+    copied = sum(full_state()["model"][name].nbytes for name in ("uneven", "columns", "large", "wide"))
+    assert copied * 0.8 < size < copied + 100_000  # and not "aligned", of 8 MiB
+
+
+@pytest.mark.parametrize("compression", [0, 1])
+def test_states_of_many_kinds(compression, tmp_path):
+    state = {
+        "model": nn.Linear(4, 3).state_dict(), "dotted.name": torch.ones(2), "zero": torch.zeros(0, 3), "flag": True,
+        "tree": {"list": [torch.arange(3), {"x": None, "text": "a"}], "7": torch.tensor(1, dtype=torch.int8)},
+        "f8": torch.ones(4).to(torch.float8_e4m3fn), "complex": torch.ones(2, dtype=torch.complex64), "path": pathlib.PurePosixPath("a"),
+    }  # fmt: skip
+    dcp.save(state, storage_writer=EspalierWriter(tmp_path, compression=compression), no_dist=True)
+    loaded = espalier.load(tmp_path, framework="torch")
+    assert torch.equal(loaded["model"]["weight"], state["model"]["weight"]) and loaded["zero"].shape == (0, 3)
+    assert loaded["tree"]["list"][1] == {"x": None, "text": "a"} and loaded["flag"] is True
+    assert torch.equal(loaded["tree"]["list"][0], torch.arange(3)) and loaded["tree"]["7"].dtype == torch.int8
+    assert torch.equal(loaded["f8"].float(), torch.ones(4)) and loaded["complex"].dtype == torch.complex64
+    assert torch.equal(loaded["dotted.name"], torch.ones(2))
+
+
+def test_a_file_of_a_process_that_is_missing_is_named(copy):
+    [path] = copy.glob("rank_2.*")
+    path.unlink()
+    assert espalier.load(copy, at="step") == 7
+    with pytest.raises(espalier.EspalierError, match=path.name):
+        espalier.load(copy, at="model/aligned")
+
+
+def test_a_folder_of_torch_s_own_writer_is_read(saved):
+    check(load(saved / "checkpoint.torch"))
+    with pytest.raises(CheckpointException, match=r"index\.espalier"):
+        load(saved)
 
 
 def test_a_save_that_fails_leaves_the_old_checkpoint(copy, monkeypatch):

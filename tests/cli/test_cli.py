@@ -564,6 +564,27 @@ class Verify(Cli):
         self.run_cli("convert", folder, self.new("out.espalier"), expect=BAD_INPUT)
         self.assertFalse(os.path.exists(self.new("out.espalier")))
 
+    def test_a_folder_of_espalier_writer(self):
+        saved = pathlib.Path(__file__).resolve().parent.parent / "distributed/saved"
+        folder = pathlib.Path(shutil.copytree(saved, self.new("run")))
+        listed = self.text("ls", folder)
+        for line in ("[4, 131072]  2.0 MiB  model/rows", "[4, 6]          96 B  model/columns", "history/1", "5 tensors"):
+            self.assertIn(line, listed)
+        self.assertIn("ok (5 tensors", self.text("verify", folder))
+        self.assertIn("7", self.text("show", folder, "step"))
+        self.assertEqual(len(self.text("needs", folder).splitlines()), 2)
+        self.run_cli("flatten", folder, "-o", self.new("one.espalier"))
+        self.assertEqual(self.text("diff", folder, self.new("one.espalier")), EQUAL_BY_HASHES)
+        self.assertEqual(self.text("needs", self.new("one.espalier")), "")
+        for column, value in ((0, 6.0), (5, 11.0)):  # of two processes
+            self.assertIn(f"{value:g}", self.text("show", folder, "model/columns", "--slice", f"1,{column}"))
+        next(folder.glob("rank_1.*")).unlink()
+        self.assertIn("file_missing", self.text("verify", folder, expect=CHECK_FAILED))
+        self.assertIn("7", self.text("show", folder, "step"))
+        (folder / "index.espalier").unlink()
+        self.run_cli("ls", folder, expect=BAD_INPUT)
+        self.assertIn("this is a folder; it holds checkpoints; open one of them, such as rank_0.", self.stderr)
+
     def test_an_index_that_contradicts_its_files(self):
         foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
         folder = pathlib.Path(shutil.copytree(foreign / "shards/model", self.new("model")))

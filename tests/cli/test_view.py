@@ -718,6 +718,14 @@ class Files(View):
         self.assertEqual(server.ask("files/0/__1_0.distcp").status, 404)
         self.assertEqual(server.ask("files/0/__2_0.distcp").status, 200)
 
+    def test_a_folder_of_espalier_writer_is_one_checkpoint(self):
+        saved = pathlib.Path(__file__).resolve().parent.parent / "distributed/saved"
+        server = self.serve(saved)
+        [listed] = json.loads(server.ask("files.json").content)
+        self.assertEqual(listed["url"], "files/0/index.espalier")
+        for name in os.listdir(saved):
+            self.assertEqual(server.ask(f"files/0/{name}").content, (saved / name).read_bytes())
+
     def test_several_files_with_odd_names(self):
         names = ["a b", "#hash", "what?", "100%", "%41", "+", "ünï 漢字", "\"quotes\"", "it's", "back\\slash",
                  "&amp;=", "new\nline",

@@ -17,6 +17,7 @@
 #include "cli/terminal/json_writer.h"
 #include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
+#include "files/open/checkpoint_folder.h"
 #include "files/os/regular_file.h"
 #include "serve/resource.h"
 #include "serve/url.h"
@@ -126,6 +127,7 @@ std::shared_ptr<const serve::Resource> make_list(serve::Site& site, const fs::pa
 bool is_folder_of_checkpoints(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return false;
+  if (file_to_open(folder)) return false;  // It is a checkpoint itself.
   const auto files = list_files(folder);
   const auto formats = all_formats();
   const bool is_one = std::any_of(files.begin(), files.end(), [&](const Listed& file) {

@@ -17,6 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDistributed = ".metadata";
+// Of a job that saved with EspalierWriter: an Espalier file that refers to those of its processes.
+constexpr std::string_view kDistributedRoot = "index.espalier";
 
 constexpr std::string_view kZarr =
     "it is a zarr store, which is not read; save its arrays with espalier.save()";
@@ -116,7 +118,9 @@ std::string describe(const fs::path& folder) {
            ", with orbax.checkpoint and save it with espalier.save()";
   }
   if (names.empty()) return "it is empty; check that this is the right one";
-  return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata";
+  return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata "
+         "or an "
+         "index.espalier";
 }
 
 }  // namespace
@@ -125,8 +129,10 @@ Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  fs::path metadata = path / kDistributed;
-  if (fs::exists(metadata, error)) return metadata;
+  for (const std::string_view name : {kDistributedRoot, kDistributed}) {
+    fs::path file = path / name;
+    if (fs::exists(file, error)) return file;
+  }
   return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
 }
 

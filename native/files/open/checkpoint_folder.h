@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-/// The file to open for `path`: `path` itself, or .metadata in a folder of
+/// The file to open for `path`: `path` itself, or index.espalier or .metadata in a folder of
 /// torch.distributed.checkpoint. kNotARegularFile for another folder, saying what it is and what to
 /// open if that can be told by the names in it.
 [[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _api, _core, _urls
 from ._async import AsyncSave, NotInThisProcess
-from ._errors import EspalierError
+from ._errors import CheckpointNotFound, EspalierError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
 from ._tree import below
@@ -108,6 +108,8 @@ class Checkpointer:
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
         self._is_closed = False
+        self._not_due: tuple[int, int] | None = None  # the first and the last step of save(), until one is saved
+        self._has_saved = False
         self._last_save = time.monotonic()
         self._problems: set[str] = set()
 
@@ -138,6 +140,7 @@ class Checkpointer:
             raise EspalierError(f"{self.folder}: this checkpointer was closed, and step {step} would not be saved; make another")
         step = check_int("step", step, 0, 2**63 - 1)
         if not (force or self.is_due(step)):
+            self._not_due = (self._not_due or (step, step))[0], step
             return False
         described, measured = check_metadata(metadata), self._measured(step, metrics)
         if taken := sorted({"step", "metrics", "time"} & set(described)):
@@ -160,6 +163,7 @@ class Checkpointer:
             self._core.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
             self._warn(stacklevel=3)
         self._last_save = time.monotonic()
+        self._has_saved = True
         self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
 
@@ -241,6 +245,7 @@ class Checkpointer:
     def restore(
         self,
         *,
+        step: int | None = None,
         like: Any = None,
         into: Any = None,
         strict: Strict = True,
@@ -251,43 +256,78 @@ class Checkpointer:
 
         With `into`, fills live objects of torch, and gives what else the file has, as espalier.torch.load_into() does:
         (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
-        on from nothing would remove what may still be repaired. `progress` is that of load(), told of each file that is
+        on from nothing would remove what may still be repaired. `step` takes that step and no other: CheckpointNotFound if
+        there is no file of it, Corrupt if it is damaged. `progress` is that of load(), told of each file that is
         checked, and then of the load. Other options are those of load() and load_into().
         """
         if like is not None and into is not None:
             raise EspalierError("like= makes a new state, and into= fills live objects; choose one")
         if strict is False:
             raise EspalierError("strict=False gives a ledger; load() the file of a step with it: path(step)")
+        load: Any = _api.load
+        if into is not None:
+            from .torch._load_into import load_into as load
+        if unknown := sorted(set(options) - (set(load.__kwdefaults__) - {"storage_options"})):
+            raise TypeError(f"restore() has no option {', '.join(map(repr, unknown))}: it has those of {load.__name__}() for a file")
+        if step is None:
+            step, skipped = self._newest_intact(progress)
+            if step is None:
+                return (like if into is None else {}), 0
+            for other, problem in skipped:
+                warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
+        else:
+            self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
+        # Every byte was checked just now.
+        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
+        first = {"like": like} if into is None else {}
+        return load(*([] if into is None else [into]), self.path(step), **first, **options), step
+
+    def _check_step(self, step: int, progress: Progress) -> None:
+        """That there is a file of the step, and that its every byte is intact."""
+        self.wait()
+        if step not in self.steps:
+            there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
+            raise CheckpointNotFound(f"{self.folder}: there is no step {step}; {there}", "not_found")
+        with _api.open(self.path(step)) as checkpoint:
+            checkpoint.verify(progress=progress)
+
+    def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
+        """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
         self.wait()
         with reporting(progress, f"checking {self.folder}") as report:
             found = self._core.latest(True, report)
-        if found is None:
-            return (like if into is None else {}), 0
-        step, skipped = found
-        for other, problem in skipped:
-            warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
-        # Every byte was checked just now.
-        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
-        if into is not None:
-            from .torch import load_into
-
-            return load_into(into, self.path(step), **options), step
-        return _api.load(self.path(step), like=like, **options), step
+        return (None, []) if found is None else found
 
     def close(self) -> None:
-        """Waits for the save that goes on, and raises its error. No save() may follow; other processes may save."""
-        self._is_closed = True
+        """Waits for the save that goes on, and raises its error. No save() may follow; other processes may save.
+
+        Warns if no step of any save() was due, so that nothing was saved.
+        """
+        self._close(stacklevel=3)
+
+    def _close(self, stacklevel: int) -> None:
+        is_first, self._is_closed = not self._is_closed, True
         try:
             self.wait()
         finally:
             self._core.unlock()
+        if is_first and self._not_due is not None and not self._has_saved:
+            first, last = self._not_due
+            rules = [f"every={self._every}"] if self._every is not None else []
+            rules += [f"every_minutes={self._every_seconds / 60:g}"] if self._every_seconds is not None else []
+            warnings.warn(
+                f"{self.folder}: nothing was saved, as no step from {first} to {last} was due by {' and '.join(rules)}; "
+                "choose less, or save the last step with save(step, state, force=True)",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
 
     def __enter__(self) -> Checkpointer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self.close()
+            self._close(stacklevel=3)
             return
         # The exception that ends the block is the one to see; the save is finished all the same.
         self._is_closed = True

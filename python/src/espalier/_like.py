@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -152,7 +153,17 @@ class Matcher:
         # By framework, and the number of a tensor, or -1 less that of another node: the place in the list above.
         self._numbers: dict[_frameworks.Framework, dict[int, int]] = {}
 
-    def load(self, node: int, path: str, template: Any, strict: Strict, check: bool, progress: Progress = None) -> Any:
+    def load(
+        self,
+        node: int,
+        path: str,
+        template: Any,
+        strict: Strict,
+        check: bool,
+        progress: Progress = None,
+        stacklevel: int = 4,
+    ) -> Any:
+        """`stacklevel` is that of a warning, for the caller of load()."""
         if strict not in (True, False, "template", "file"):
             raise EspalierError(f'strict must be True, False, "template" or "file", not {strict!r}')
         self._known = _frameworks.imported()
@@ -164,6 +175,9 @@ class Matcher:
             plural = "places" if len(lines) > 1 else "place"
             name = visible(self._checkpoint.name)
             raise TreeMismatch(f"{name}: the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
+        if strict is False and not self.ledger.loaded and (lines := self.ledger.differences(True)):
+            name = visible(self._checkpoint.name)
+            warnings.warn(f"{name}: nothing was loaded, as nothing in the file matches the template: {lines[0]}", stacklevel=stacklevel)
         values = {}
         for framework, nodes in self._nodes.items():
             with reporting(progress, f"loading {self._checkpoint.name}") as report:

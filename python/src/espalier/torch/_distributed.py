@@ -2,13 +2,18 @@
 
 A checkpoint is a folder. Each process writes one file, `rank_<number>.<save>.espalier`, of the tensors and parts that torch
 gives it: a whole tensor under its name, and parts as a list of {"offsets", "data"}. The coordinator then replaces
-`index.espalier`, which says what is where, and removes the files of the save before. So the folder always holds one whole
-checkpoint, and the index tells by their digests whether files were mixed up.
+`index.espalier`, and removes the files of the save before. So the folder always holds one whole checkpoint.
+
+`index.espalier` is a file of the whole state, nested as it was saved: it refers to the chunks in the files of the processes, and
+so opens as any other file does. Its metadata say what is where, for EspalierReader, and tell by digests whether files were mixed
+up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import io
 import math
 import os
@@ -18,6 +23,7 @@ import uuid
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
@@ -40,16 +46,19 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from torch.futures import Future
 
-from .. import _api
+from .. import _api, _core
 from .._checkpoint import Checkpoint
 from .._errors import Corrupt, EspalierError, Unsupported
 from .._node import Node
 from .._options import Check, checks_hashes
 from .._tensor import Tensor
+from .._torch import by_dtype
+from .._tree import DTYPE_NAMES, below
+from .._wrappers import Placeholder
 
 _INDEX = "index.espalier"
 _FORMAT = "torch.distributed.checkpoint"
-_VERSION = 1
+_VERSION = 2  # of the index; 1 was the state of its file, and is still read
 _RANK_FILE = re.compile(r"rank_\d+\.[0-9a-f]{32}\.espalier")
 _LAYOUTS = {"torch.strided": torch.strided}
 _MEMORY_FORMATS = {
@@ -74,6 +83,10 @@ def _folder(path: str | os.PathLike[str]) -> pathlib.Path:
 
 class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are not checked
     """Saves with torch.distributed.checkpoint: `dcp.save(state, storage_writer=EspalierWriter(folder))`.
+
+    The folder, or its index.espalier, opens as the state that was saved: `espalier.load(folder)`, `espalier show FOLDER`. Whole
+    tensors, and parts along the first axis that begin at multiples of a MiB, are stored once. Other tensors that were cut are
+    stored a second time, put together in index.espalier.
 
     `compression` is 0 for none, 1 to 9; with `sync`, files are on the disk when the save returns. All processes must see the
     folder.
@@ -132,7 +145,17 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         metadata.storage_data = {result.index: result.storage_data for each in results for result in each}
-        _api.save(self.checkpoint_id / _INDEX, _index_of(metadata), metadata={"format": _FORMAT}, **self._options)
+        state, tensors, names = _whole_state(self.checkpoint_id, metadata)
+        _core.save_joined(
+            os.fsencode(self.checkpoint_id / _INDEX),
+            state,
+            {"format": _FORMAT, "index": _index_of(metadata)},
+            self._options["compression"],
+            self._options["sync"],
+            self._options["threads"],
+            [os.fsencode(self.checkpoint_id / name) for name in names],
+            tensors,
+        )
         used = {place.file for place in metadata.storage_data.values()}
         for path in self.checkpoint_id.iterdir():
             if _RANK_FILE.fullmatch(path.name) and path.name not in used:
@@ -161,6 +184,88 @@ def _add(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[str | int, 
     return (name, len(parts) - 1, "data")
 
 
+def _whole_state(
+    folder: pathlib.Path, metadata: Metadata
+) -> tuple[Any, list[tuple[str, list[tuple[int, str, list[int]]]]], list[str]]:
+    """The state that all processes saved, with placeholders for tensors; the key path of each with its parts, as (number of
+    the file, key path there, offset); and the names of the files."""
+    names = sorted({place.file for place in metadata.storage_data.values()})
+    numbers = {name: number for number, name in enumerate(names)}
+    found: dict[tuple[str | int, ...], Any] = {}
+    parts: dict[tuple[str | int, ...], list[tuple[int, str, list[int]]]] = {}
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(Checkpoint(folder / name)) for name in names}
+        for name, path in _paths_of(metadata).items():
+            each = metadata.state_dict_metadata[name]
+            if isinstance(each, BytesStorageMetadata):
+                place = metadata.storage_data[MetadataIndex(name)]
+                found[path] = _plain(files[place.file][place.keys[0]])
+                continue
+            twice = each.properties.dtype == getattr(torch, "float4_e2m1fn_x2", None)
+            found[path] = Placeholder(DTYPE_NAMES[by_dtype()[each.properties.dtype]], _doubled(each.size, twice))
+            parts[path] = []
+            for chunk in each.chunks:
+                if math.prod(chunk.sizes):
+                    place = metadata.storage_data[MetadataIndex(name, chunk.offsets)]
+                    where = functools.reduce(below, place.keys, "")
+                    parts[path].append((numbers[place.file], where, list(_doubled(chunk.offsets, twice))))
+    tensors = [(functools.reduce(below, path, ""), each) for path, each in parts.items()]
+    return _nested(found), tensors, names
+
+
+def _doubled(numbers: Any, twice: bool) -> tuple[int, ...]:
+    """Of elements, where an item of torch has two."""
+    return (*numbers[:-1], 2 * numbers[-1]) if twice else tuple(numbers)
+
+
+def _paths_of(metadata: Metadata) -> dict[str, tuple[str | int, ...]]:
+    """By name: where in the state it was, as torch's planner says, or the name alone."""
+    told: dict[str, Any] = metadata.planner_data if isinstance(metadata.planner_data, dict) else {}
+    paths: dict[str, tuple[str | int, ...]] = {}
+    for name in metadata.state_dict_metadata:
+        path: Any = told.get(name)
+        is_path = isinstance(path, tuple) and path and all(type(key) in (str, int) for key in path)
+        paths[name] = path if is_path else (name,)
+    # One path below or at another: the later one keeps its name. There is no such state in Python.
+    taken: set[tuple[str | int, ...]] = set()
+    for name, path in paths.items():
+        if path in taken or any(path[:length] in paths.values() for length in range(1, len(path))):
+            paths[name] = (name,)
+        taken.add(paths[name])
+    return paths
+
+
+def _plain(pickled: Any) -> Any:
+    """What torch's planner pickled, read as data: nothing is unpickled. Its bytes, if that cannot be."""
+    try:
+        with Checkpoint.of_bytes(pickled) as file:
+            return file._load_node(file._opened.state, "", True, True, "numpy")
+    except EspalierError:
+        return pickled
+
+
+def _nested(found: dict[tuple[str | int, ...], Any]) -> Any:
+    """The tree of values by their paths: of integers, a list, as torch makes it, with None in the places that nothing has."""
+    root: dict[str | int, Any] = {}
+    for path, value in found.items():
+        node = root
+        for key in path[:-1]:
+            node = node.setdefault(key, _Branch())
+        node[path[-1]] = value
+    return _lists(root)
+
+
+class _Branch(dict[Any, Any]):
+    """A dict of the tree, which no value is."""
+
+
+def _lists(node: Any) -> Any:
+    made = {key: _lists(value) if type(value) is _Branch else value for key, value in node.items()}
+    if type(node) is _Branch and all(type(key) is int and 0 <= key < 2 * len(node) + 1000 for key in node):
+        return [made.get(i) for i in range(max(node) + 1)]
+    return made
+
+
 def _index_of(metadata: Metadata) -> dict[str, Any]:
     tensors: dict[str, Any] = {}
     objects: list[str] = []
@@ -170,13 +275,13 @@ def _index_of(metadata: Metadata) -> dict[str, Any]:
             continue
         properties = each.properties
         tensors[name] = {
-            "dtype": properties.dtype,
+            "dtype": str(properties.dtype),
             "layout": str(properties.layout),
             "memory_format": str(properties.memory_format),
             "requires_grad": properties.requires_grad,
             "pin_memory": properties.pin_memory,
             "strides": getattr(properties, "strides", None),
-            "size": each.size,
+            "size": tuple(each.size),
             "chunks": [(tuple(chunk.offsets), tuple(chunk.sizes)) for chunk in each.chunks],
         }
     places = [
@@ -202,8 +307,8 @@ def _index_of(metadata: Metadata) -> dict[str, Any]:
 
 def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
     """The reverse. The file may be a stranger's: what it says has its types, or is an error."""
-    if not isinstance(index, dict) or type(index.get("version")) is not int or index["version"] != _VERSION:
-        raise Unsupported(f"{path}: this version reads index version {_VERSION} alone")
+    if not isinstance(index, dict) or type(index.get("version")) is not int or not 1 <= index["version"] <= _VERSION:
+        raise Unsupported(f"{path}: this version reads index versions 1 and {_VERSION} alone")
     try:
         files = dict(index["files"])
         for name in files:
@@ -230,14 +335,15 @@ def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
 
 def _tensor_of(each: dict[str, Any]) -> TensorStorageMetadata:
     properties: dict[str, Any] = {
-        "dtype": each["dtype"],
+        # Not getattr(), which imports modules. Version 1 had the dtype itself.
+        "dtype": vars(torch).get(each["dtype"].removeprefix("torch.")) if isinstance(each["dtype"], str) else each["dtype"],
         "layout": _LAYOUTS[each["layout"]],
         "memory_format": _MEMORY_FORMATS[each["memory_format"]],
         "requires_grad": each["requires_grad"],
         "pin_memory": each["pin_memory"],
     }
     if not isinstance(properties["dtype"], torch.dtype):
-        raise TypeError(f"{properties['dtype']!r} is no dtype of this version of torch")
+        raise TypeError(f"{each['dtype']!r} is no dtype of this version of torch")
     if "strides" in {field.name for field in dataclasses.fields(TensorProperties)}:
         properties["strides"] = each["strides"]
     size = torch.Size(each["size"])
@@ -262,7 +368,8 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
     """Loads with torch.distributed.checkpoint: `dcp.load(state, storage_reader=EspalierReader(folder))`.
 
     By as many processes as you like, whatever number saved: each reads only what it needs, and checks its hashes. What is not
-    a tensor was pickled by torch's planner, which unpickles it: load such checkpoints only from those whom you trust.
+    a tensor was pickled by torch's planner, which unpickles it: load such checkpoints only from people you trust. Folders that
+    torch's own FileSystemWriter made are read, too, by torch's reader.
     """
 
     def __init__(
@@ -278,6 +385,7 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
         self._check = checks_hashes(check)
         self._options: dict[str, Any] = {"mapped": mapped, "threads": threads}
         self._places: dict[MetadataIndex, _Place] = {}
+        self._of_torch: Any = None  # the reader of a folder that torch's own writer made
 
     @property
     def checkpoint_id(self) -> pathlib.Path:
@@ -292,18 +400,30 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         path = self.checkpoint_id / _INDEX
-        return _metadata_of(_api.load(path, **self._options), path)
+        self._of_torch = None
+        if not path.exists() and (self.checkpoint_id / ".metadata").exists():
+            self._of_torch = FileSystemReader(self.checkpoint_id)
+            return self._of_torch.read_metadata(*args, **kwargs)
+        with Checkpoint(path, **self._options) as checkpoint:
+            said = checkpoint.metadata
+            index = said.get("index") if isinstance(said, dict) else None
+            # Until version 1, the index was the state.
+            return _metadata_of(checkpoint.state.load() if index is None else index, path)
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         self._places = metadata.storage_data
+        if self._of_torch is not None:
+            self._of_torch.set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        return plan
+        return plan if self._of_torch is None else self._of_torch.prepare_local_plan(plan)
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        return plans
+        return plans if self._of_torch is None else self._of_torch.prepare_global_plan(plans)
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        if self._of_torch is not None:
+            return self._of_torch.read_data(plan, planner)
         by_file: dict[tuple[str, str | None], list[ReadItem]] = {}
         for item in plan.items:
             place = self._places[item.storage_index]

@@ -62,7 +62,7 @@ def load_into(
         node, where = (file.state, "") if at is None else checkpoint._find_path(file.state, at)
         matcher = Matcher(checkpoint, "exact", cast, "torch")
         template = _Planner(file, matcher, strict, bool(assign)).plan(node, where, objects)
-        loaded = matcher.load(node, where, template, strict, checks_hashes(check), progress)
+        loaded = matcher.load(node, where, template, strict, checks_hashes(check), progress, 3)
     # Modules come last: theirs cannot fail any more.
     _fill(objects, loaded, template, where, assign, of_modules=False)
     rest = _fill(objects, loaded, template, where, assign, of_modules=True)

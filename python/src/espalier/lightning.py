@@ -1,0 +1,151 @@
+"""Espalier for Lightning's Trainer: its checkpoints as Espalier files, and the random numbers in them.
+
+    from espalier.lightning import EspalierIO, RandomState
+    trainer = lightning.pytorch.Trainer(plugins=[EspalierIO()], callbacks=[RandomState()])
+    trainer.fit(model, data, ckpt_path="last")      # the same line after a crash
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.fabric.plugins.io import TorchCheckpointIO
+from lightning.pytorch import Callback
+from lightning.pytorch.plugins.io import CheckpointIO
+
+from . import _urls
+from ._api import load, save, save_async
+from ._async import AsyncSave
+from ._errors import EspalierError
+
+
+class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are not checked
+    """Saves all that Lightning has for a checkpoint as an Espalier file: `Trainer(plugins=[EspalierIO()])`.
+
+    The model, optimizers, schedules, loops, callbacks, hyper-parameters, data module and the precision plugin's scaler are in
+    it, as Lightning has them, and so is what a program adds in on_save_checkpoint(). A value that no file can hold is an error
+    with its key path. With `background`, the state is copied, and the file is written as training goes on; an error is raised
+    by the next save, and by the end of fit(). Files that Lightning saved with torch are still loaded, with torch. Strategies
+    that write their own files (DeepSpeed, sharded FSDP) do not call this.
+    """
+
+    def __init__(self, *, background: bool = True, compression: int = 0, sync: bool = True, threads: int = 0):
+        super().__init__()
+        self._background = background
+        self._options: dict[str, Any] = {"compression": compression, "sync": sync, "threads": threads, "views": "copy"}
+        self._saving: AsyncSave | None = None
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        if storage_options is not None:
+            raise EspalierError("EspalierIO takes no storage_options; pass options to EspalierIO()")
+        # The class of the hyper-parameters: a file has no classes, but their names.
+        state = {key: _name_of(value) if isinstance(value, type) else value for key, value in checkpoint.items()}
+        self.wait()
+        path = os.fspath(path)
+        if _urls.is_url(path):
+            save(path, state, **self._options)
+            return
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        if self._background:
+            self._saving = save_async(path, state, **self._options)
+        else:
+            save(path, state, **self._options)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        self.wait()
+        path = os.fspath(path)
+        if not _urls.is_url(path) and _is_torch_s(path):
+            of_torch: dict[str, Any] = TorchCheckpointIO().load_checkpoint(path, map_location, weights_only)
+            return of_torch
+        state = load(path, framework="torch")
+        if not isinstance(state, dict):
+            raise EspalierError(f"{path}: this is no checkpoint of Lightning's, which is a dict")
+        if isinstance(map_location, (str, torch.device)) and torch.device(map_location).type != "cpu":
+            moved: dict[str, Any] = torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: each.to(map_location), state)
+            return moved
+        return state
+
+    def remove_checkpoint(self, path: Any) -> None:
+        self.wait()
+        TorchCheckpointIO().remove_checkpoint(path)
+
+    def wait(self) -> None:
+        """Waits for the save that goes on, and raises its error."""
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            saving.result()
+
+    def teardown(self) -> None:
+        self.wait()
+
+
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_torch_s(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"
+
+
+class RandomState(Callback):  # type: ignore[misc]
+    """Saves the random numbers of each process with a checkpoint, which Lightning does not, and sets them again.
+
+    A resumed run then has the bits of one that was not interrupted, if the data goes on where it was: after a checkpoint of an
+    epoch's end (`ModelCheckpoint(save_on_train_epoch_end=True)`), or, in the middle of one, with a data loader that has
+    state_dict() and load_state_dict(), such as torchdata's StatefulDataLoader.
+    """
+
+    def __init__(self) -> None:
+        self._is_mid_epoch = False
+        self._resumed: dict[str, Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        mine: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            mine["cuda"] = torch.cuda.get_rng_state()
+        ranks = [mine]
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            ranks = [mine] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(ranks, mine)
+        return {"is_mid_epoch": self._is_mid_epoch, "ranks": ranks}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._resumed = state_dict
+
+    # The next iter() of the data draws from the random numbers. At an epoch's end they are those before it, and after it in an
+    # epoch that goes on, whose iter() is the first of the resumed run alone.
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        self._set(trainer, False)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._set(trainer, True)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        self._is_mid_epoch = True
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self._is_mid_epoch = False
+
+    def _set(self, trainer: Any, is_mid_epoch: bool) -> None:
+        state = self._resumed
+        if state is None or state["is_mid_epoch"] != is_mid_epoch:
+            return
+        self._resumed = None
+        if trainer.global_rank >= len(state["ranks"]):
+            return
+        mine = state["ranks"][trainer.global_rank]
+        random.setstate(mine["python"])
+        name, keys, *rest = mine["numpy"]
+        np.random.set_state((name, np.asarray(keys), *rest))
+        torch.set_rng_state(torch.as_tensor(mine["torch"]).cpu())
+        if "cuda" in mine and torch.cuda.is_available():
+            torch.cuda.set_rng_state(torch.as_tensor(mine["cuda"]).cpu())
+
+
+__all__ = ["EspalierIO", "RandomState"]

@@ -1,0 +1,182 @@
+"""Lightning with Espalier files: all that Lightning keeps comes back, and a resumed run ends with the same bits."""
+
+import random
+
+import espalier
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("lightning")
+import lightning.pytorch as lightning  # noqa: E402
+from espalier.lightning import EspalierIO, RandomState  # noqa: E402
+from lightning.fabric.plugins.io import TorchCheckpointIO  # noqa: E402
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
+from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
+from torch import nn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks
+
+
+class Crash(Exception):
+    pass
+
+
+class Crashing(lightning.Callback):
+    def __init__(self, at):
+        self.at = at
+
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == self.at:
+            raise Crash
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, hidden=16, names=("a", "b")):
+        super().__init__()
+        self.save_hyperparameters()
+        self.net = nn.Sequential(nn.Linear(8, hidden), nn.Dropout(0.2), nn.Linear(hidden, 1))
+
+    def training_step(self, batch, batch_idx):
+        loss = ((self.net(batch[0]) - batch[1]) ** 2).mean() + float(np.random.random()) + random.random()
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.AdamW(self.parameters(), 1e-2)
+        return [optimizer], [{"scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 5), "interval": "step"}]
+
+    def on_save_checkpoint(self, checkpoint):
+        checkpoint["own"] = {"x": (1, 2), 3: torch.ones(2)}
+
+
+class Resumable:
+    """A shuffling loader whose position is part of a checkpoint, as a StatefulDataLoader of torchdata is."""
+
+    def __init__(self, data, size):
+        self.data, self.size, self.begun, self.done, self.resumed = data, size, None, 0, None
+
+    def __len__(self):
+        return len(self.data) // self.size
+
+    def __iter__(self):
+        resumed, self.resumed = self.resumed, None
+        self.begun, skipped = resumed or (int(torch.randint(2**31, ())), 0)
+        order = torch.randperm(len(self.data), generator=torch.Generator().manual_seed(self.begun))
+        for self.done in range(skipped + 1, len(self) + 1):
+            yield self.data[order[(self.done - 1) * self.size : self.done * self.size]]
+
+    def state_dict(self):
+        return {"begun": self.begun, "done": self.done}
+
+    def load_state_dict(self, state):
+        self.resumed = state["begun"], state["done"]
+
+
+def loader(is_resumable):
+    generator = torch.Generator().manual_seed(1)
+    data = torch.utils.data.TensorDataset(
+        torch.randn(64, 8, generator=generator), torch.randn(64, 1, generator=generator)
+    )
+    return Resumable(data, 4) if is_resumable else torch.utils.data.DataLoader(data, 4, shuffle=True)
+
+
+def fit(folder, saves, cut=None, path=None, is_resumable=False, io=None, **options):
+    """Three epochs of 8 steps, of two batches each."""
+    lightning.seed_everything(99 if path else 0, verbose=False)
+    if path:
+        random.seed(5)
+    stopping = EarlyStopping("loss", patience=99, mode="max", min_delta=99, check_on_train_epoch_end=True)
+    checkpoints = ModelCheckpoint(folder, save_top_k=-1, filename="{step}", **saves)
+    options = {
+        "max_epochs": 3, "accumulate_grad_batches": 2, "callbacks": [checkpoints, stopping, RandomState(), Crashing(cut)],
+        "plugins": [io or EspalierIO()], "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
+        "accelerator": "cpu", **options,
+    }  # fmt: skip
+    trainer, model = lightning.Trainer(**options), Model()
+    trainer.fit(model, loader(is_resumable), ckpt_path=path)
+    return trainer, model, stopping
+
+
+def bits(trainer, model, stopping):
+    return espalier.save_bytes({
+        "model": model, "optimizers": trainer.optimizers, "schedules": [each.scheduler for each in trainer.lr_scheduler_configs],
+        "stopping": stopping.state_dict(), "precision": trainer.precision_plugin.state_dict(), "step": trainer.global_step,
+        "epoch": trainer.current_epoch, "loop": trainer.fit_loop.epoch_loop.batch_progress.state_dict(),
+        "rng": (random.getstate(), np.random.get_state(), torch.get_rng_state()),
+    })  # fmt: skip
+
+
+AT_EPOCHS_END = {"save_on_train_epoch_end": True}
+IN_BETWEEN = {"every_n_train_steps": 5}
+
+
+@pytest.mark.parametrize(
+    ("saves", "is_resumable", "at", "cut"),
+    [(AT_EPOCHS_END, False, 16, 20), (IN_BETWEEN, True, 10, 12)],
+    ids=["epochs_end", "in_between"],
+)
+@pytest.mark.parametrize("background", [True, False])
+def test_a_resumed_run_ends_with_the_same_bits(saves, is_resumable, at, cut, background, tmp_path):
+    whole = fit(tmp_path / "whole", saves, is_resumable=is_resumable)
+    wanted = bits(*whole)
+    with pytest.raises(Crash):
+        fit(tmp_path / "cut", saves, cut, is_resumable=is_resumable, io=EspalierIO(background=background))
+    path = tmp_path / f"cut/step={at}.ckpt"
+    with espalier.open(path) as file:
+        assert file.verify().has_hashes
+    again = fit(tmp_path / "cut", saves, path=path, is_resumable=is_resumable)
+    assert again[2].wait_count == whole[2].wait_count == 2
+    assert bits(*again) == wanted
+
+
+def scaled():
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
+    return {"plugins": [EspalierIO(), MixedPrecision("16-mixed", "cpu", scaler)]}
+
+
+def test_the_scaler_keeps_its_scale(tmp_path):
+    whole = fit(tmp_path / "whole", AT_EPOCHS_END, **scaled())
+    wanted = bits(*whole)
+    with pytest.raises(Crash):
+        fit(tmp_path / "cut", AT_EPOCHS_END, 20, **scaled())
+    again = fit(tmp_path / "cut", AT_EPOCHS_END, path=tmp_path / "cut/step=16.ckpt", **scaled())
+    assert again[0].precision_plugin.scaler.get_scale() == 8.0 * 2**8
+    assert bits(*again) == wanted
+
+
+def test_what_a_program_adds_is_there(tmp_path):
+    trainer, _, _ = fit(tmp_path, AT_EPOCHS_END)
+    state = EspalierIO().load_checkpoint(tmp_path / "step=8.ckpt")
+    assert state["own"]["x"] == (1, 2) and torch.equal(state["own"][3], torch.ones(2))
+    assert state["hyper_parameters"] == {"hidden": 16, "names": ("a", "b")} and state["epoch"] == 0
+    assert list(state["callbacks"])  # of ModelCheckpoint, EarlyStopping and RandomState
+    trainer.strategy.remove_checkpoint(tmp_path / "step=8.ckpt")
+    assert not (tmp_path / "step=8.ckpt").exists()
+
+
+def test_a_checkpoint_that_torch_wrote_is_resumed_by_torch(tmp_path, monkeypatch):
+    options = {"callbacks": [ModelCheckpoint(tmp_path, save_top_k=-1, filename="{step}")], "plugins": []}
+    fit(tmp_path, {}, **options)
+    assert (tmp_path / "step=16.ckpt").read_bytes()[:2] == b"PK"
+    loaded, plain = [], TorchCheckpointIO.load_checkpoint
+    monkeypatch.setattr(TorchCheckpointIO, "load_checkpoint", lambda *each: loaded.append(each[1]) or plain(*each))
+    trainer, _, _ = fit(tmp_path / "again", AT_EPOCHS_END, path=tmp_path / "step=16.ckpt")
+    assert trainer.global_step == 24 and loaded == [str(tmp_path / "step=16.ckpt")]
+
+
+def test_errors_of_a_save_in_the_background_are_raised(tmp_path):
+    io = EspalierIO()
+    io.save_checkpoint({"a": torch.ones(3)}, tmp_path / "a.ckpt")
+    (tmp_path / "folder.ckpt").mkdir()
+    io.save_checkpoint({"a": torch.ones(3)}, tmp_path / "folder.ckpt")
+    with pytest.raises(espalier.CheckpointOSError, match=r"folder\.ckpt"):
+        io.teardown()
+    assert io.load_checkpoint(tmp_path / "a.ckpt")["a"].sum() == 3
+    with pytest.raises(espalier.Unsupported, match=r"^own/0"):
+        io.save_checkpoint({"own": [object()]}, tmp_path / "b.ckpt")
+    with pytest.raises(espalier.EspalierError, match="storage_options"):
+        io.save_checkpoint({}, tmp_path / "b.ckpt", storage_options={})
+    espalier.save(tmp_path / "list.espalier", [1])
+    with pytest.raises(espalier.EspalierError, match="no checkpoint of Lightning's"):
+        io.load_checkpoint(tmp_path / "list.espalier")

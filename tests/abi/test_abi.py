@@ -173,7 +173,7 @@ class Prototype:
         return {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
                 "size_t": ctypes.c_size_t, "double": ctypes.c_double, "espalier_status": ctypes.c_int32,
                 "espalier_node": ctypes.c_uint32, "espalier_dtype": ctypes.c_uint32, "espalier_kind": ctypes.c_uint32,
-                "espalier_text": Text}[type_]
+                "espalier_verdict": ctypes.c_uint32, "espalier_text": Text}[type_]
 
 
 class Null(unittest.TestCase):

@@ -119,4 +119,4 @@ def against_a_base():
     yield folder("one-more-than-32", "chunk_invalid", over, "a chunk has more than 32 patches", beside=files, path="b")
     # The head of that file has all of it.
     beside = {BASE_NAME: BASE_FILE, "patches.bin": bytes(broken_blobs)}
-    yield folder("one-of-32-files-bit", "chunk_corrupt", made, found_by="read", beside=beside)
+    yield folder("one-of-32-files-bit", "base_mismatch", made, found_by="read", beside=beside)

@@ -39,7 +39,6 @@ ESPALIER = find("ESPALIER", "espalier", shutil.which("espalier"))
 LIBRARY = find("ESPALIER_LIBRARY", "native/c/libespalier.so", ctypes.util.find_library("espalier"))
 KINDS = ("", "null", "bool", "int64", "bigint", "float64", "complex128", "string", "bytes", "dict", "list", "tuple", "set",
          "record", "tensor", "placeholder")  # fmt: skip
-FILES = ("file_missing", "base_mismatch", "not_a_regular_file")  # What is under the name of another file, if that is not there.
 
 
 class Text(ctypes.Structure):
@@ -195,20 +194,9 @@ def judge(paths: list[pathlib.Path]) -> list[dict]:
 def verdict(path: pathlib.Path, report: dict) -> dict:
     if "failure" in report:
         return {"verdict": "refuse", "why": report["failure"]["message"]}
-    head = {"verdict": "accept"}
-    if not report["ok"]:
-        # A file that is there and has wrong bytes in the middle is damage.
-        missing = {need["name"] for need in needs(path) if need.get("problem")}
-        damage = [error for error in report["errors"] if error["code"] not in FILES or error.get("file") not in missing]
-        if damage:
-            return {"verdict": "refuse", "why": damage[0]["message"]}
-        head = {"verdict": "incomplete"}
-    return head | describe(path)
-
-
-def needs(path: pathlib.Path) -> list[dict]:
-    (found,) = run_json("needs", str(path))
-    return [need for file in found["files"] for need in file["needs"]]
+    if report["verdict"] == "damaged":
+        return {"verdict": "refuse", "why": report["errors"][len(report["missing"])]["message"]}
+    return {"verdict": {"ok": "accept"}.get(report["verdict"], report["verdict"])} | describe(path)
 
 
 def describe(path: pathlib.Path) -> dict:

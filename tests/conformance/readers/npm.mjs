@@ -97,12 +97,9 @@ async function judge(path) {
   let checkpoint
   try {
     checkpoint = await open(bytes, { siblings: siblingsOf(path) })
-    const { ok, errors } = await checkpoint.verify()
-    // Damage in a file that is there is no missing file: a note names each of those that are not there.
-    const isLost = (file) => checkpoint.notes.some(({ kind, message }) => kind === 'loss' && message.includes(`in file ${file})`))
-    const damage = errors.find(({ code, file }) => !FILES.has(code) || !isLost(file))
-    if (damage) return { verdict: 'refuse', why: damage.message }
-    return { verdict: ok ? 'accept' : 'incomplete', ...(await describe(checkpoint, bytes)) }
+    const { verdict, missing, errors } = await checkpoint.verify()
+    if (verdict === 'damaged') return { verdict: 'refuse', why: errors[missing.length].message }
+    return { verdict: verdict === 'ok' ? 'accept' : verdict, ...(await describe(checkpoint, bytes)) }
   } catch (error) {
     if (!(error instanceof EspalierError)) throw error
     return { verdict: 'refuse', why: error.message }

@@ -228,6 +228,17 @@ TEST_CASE("what is so on purpose is no warning") {
     std::fill(model.at("embed/weight").end() - 10 * 48, model.at("embed/weight").end(), 0.F);
     CHECK(model.only(HealthRule::kDeadRows).severity == Severity::kNote);
   }
+  SUBCASE("what a decoder has within it is no vocabulary, the module may be one") {
+    Floats half = noise(64 * 48, 0.02F, 77);
+    std::fill(half.begin() + 32 * 48, half.end(), 0.F);
+    for (const char* path : {"encoder/proj/weight", "decoder/proj/weight", "lm_head.weight"}) {
+      Model one;
+      one.tensors.push_back({path, {half, {64, 48}}});
+      const bool is_vocabulary = std::string_view(path) == "lm_head.weight";
+      CHECK(one.only(HealthRule::kDeadRows).severity ==
+            (is_vocabulary ? Severity::kNote : Severity::kWarning));
+    }
+  }
   SUBCASE("rows that are pruned in every layer") {
     for (unsigned layer = 0; layer < 12; ++layer) {
       std::fill_n(model.at("layers/" + std::to_string(layer) + "/q_proj/weight").begin(), 96, 0.F);

@@ -90,8 +90,12 @@ NameRole role_of(std::string_view given) {
 
 bool is_vocabulary(std::string_view given) {
   const std::string path = lower(given);
-  return role_of(path) == NameRole::kEmbedding ||
-         has_part(path, {"head", "output", "decoder", "classifier"});
+  if (role_of(path) == NameRole::kEmbedding) return true;
+  // What a decoder or a head has within it is no vocabulary, but the module itself may be one.
+  const std::size_t last = path.size() - last_segment(path).size();
+  const std::string_view module = last_segment(std::string_view(path).substr(0, last - (last > 0)));
+  return has_segment(module, {"head", "output", "output_layer", "decoder", "classifier"}) ||
+         module.ends_with("_head");
 }
 
 std::string kind_of(std::string_view path) {

@@ -14,8 +14,10 @@
 
 #include "cli/opening/command.h"
 #include "cli/opening/urls.h"
+#include "cli/terminal/json_writer.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/text.h"
+#include "cli/terminal/values.h"
 #include "cli/usage/help_text.h"
 #include "cli/usage/usage_error.h"
 #include "cli/usage/version.h"
@@ -127,6 +129,29 @@ void add_commands(CLI::App& app, Action& action) {
   app.footer(app.get_footer() + "\n" + exit_code_notes());
 }
 
+bool is_json(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  const CLI::Option* json = used.empty() ? nullptr : used.back()->get_option_no_throw("--json");
+  return json != nullptr && json->count() > 0;
+}
+
+// As a command on several files has it. No file begins with "-": that is an option.
+void write_failure(Output& out, const Failure& failure) {
+  const bool is_file = !failure.file.empty() && !failure.file.starts_with('-');
+  Error error = failure.error;
+  if (!is_file && !failure.file.empty()) error.message = failure.file + ": " + error.message;
+  JsonWriter json(out);
+  json.begin_object();
+  json.key("file");
+  is_file ? json.value(shown_name(failure.file)) : json.null();
+  json.key("failure");
+  json.begin_object();
+  write_error_members(json, error);
+  json.end_object();
+  json.end_object();
+  out.put('\n');
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Look into, check, compare, cut, convert and view training checkpoints", "espalier");
   Action action;
@@ -153,6 +178,7 @@ int run(int argc, char** argv) {
   out.set_colors(Colors(color.is_on(STDOUT_FILENO)));
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
+  if (is_json(app) && out.take_back()) write_failure(out, outcome.error());
   // Flush results that were printed before the failure, then print its message.
   if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
     return printed;

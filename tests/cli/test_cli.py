@@ -94,7 +94,10 @@ class Cli(unittest.TestCase):
         if expect in (USAGE, BAD_INPUT, IO, OUT_OF_MEMORY):
             self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
             if args[:1] != ("verify",) and options["stdout"] == subprocess.PIPE:
-                self.assertEqual(done.stdout, b"", "printed before an error")
+                if "--json" in args and done.stdout:
+                    self.assertIn("failure", json.loads(done.stdout))
+                else:
+                    self.assertEqual(done.stdout, b"", "printed before an error")
         else:
             self.assertEqual(self.stderr, "")
         return done.stdout
@@ -402,6 +405,16 @@ class Show(Cli):
                          expect=USAGE)
             self.run_cli("show", file, "x", "--slice", "0,0", *options, expect=BAD_INPUT)
             self.assertIn("in x)", self.stderr)
+
+    def test_json_of_errors(self):
+        sample, gone = self.path("sample"), self.new("gone")
+        for args, file in ((["show", sample, "zz"], sample), (["ls", gone], gone), (["diff", sample, sample, "--stat", "--rtol", "1"], None)):
+            said = json.loads(self.run_cli(*args, "--json", expect=None))
+            self.assertEqual(said["file"], file)
+            self.assertIn(said["failure"]["message"], self.stderr)
+            self.assertIn(f"code {said['failure']['code']}", self.stderr)
+        # Without it, only the line.
+        self.assertEqual(self.run_cli("show", sample, "zz", expect=USAGE), b"")
 
     def test_json_specials(self):
         node = self.json("show", self.path("sample"), "types/f32")["node"]

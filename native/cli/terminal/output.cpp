@@ -26,7 +26,13 @@ int write_all(int fd, std::string_view text) {
 
 bool Output::is_abandoned() const { return error_ == EPIPE; }
 
+bool Output::take_back() {
+  if (!has_written_) buffer_.clear();
+  return !has_written_;
+}
+
 void Output::flush() {
+  has_written_ = has_written_ || !buffer_.empty();
   if (sink_ == nullptr) {
     if (error_ == 0) error_ = write_all(fd_, buffer_);
   } else if (!sink_error_ && !buffer_.empty()) {

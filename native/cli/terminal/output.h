@@ -49,6 +49,9 @@ class Output {
   /// Whether the reader has closed the pipe. More output is useless then; this is not a failure.
   bool is_abandoned() const;
 
+  /// Takes back what was printed, and returns true, if none of it was written yet.
+  bool take_back();
+
   /// Writes the buffered rest; kIoError if any write failed, or the error of the sink.
   [[nodiscard]] Result<void> finish();
 
@@ -60,6 +63,7 @@ class Output {
   void flush();
 
   int fd_ = -1;
+  bool has_written_ = false;
   int error_ = 0;  // errno of the first write that failed; nothing is written after it
   Sink* sink_ = nullptr;
   std::uint64_t written_ = 0;        // to the sink

@@ -25,6 +25,7 @@
 #include "espalier/mapped_checkpoint.h"
 #include "espalier/save.h"
 #include "espalier/save_foreign.h"
+#include "files/map/map_targets.h"
 
 namespace espalier::python {
 
@@ -99,6 +100,11 @@ class Mapped {
         });
     must(std::move(result), where_);
   }
+
+  // Of what check() compared: numbers other than 0 where the map says "pad".
+  std::uint64_t lost_elements() const { return mapped_.targets().lost_elements(); }
+  // Of what was read so far: numbers that became infinite.
+  std::uint64_t overflows() const { return mapped_.targets().rounding().overflows; }
 
   nb::object open() const {
     auto file = [&] {
@@ -197,6 +203,8 @@ void bind_mapping(nb::module_& module) {
                   "configs"_a, "at"_a, "along"_a, "param_order"_a, "along_scaled"_a, "lora"_a,
                   "rest"_a.none(), "like"_a.none(), "memory"_a, "threads"_a, "where"_a,
                   nb::call_guard<Call>())
+      .def_prop_ro("lost_elements", &Mapped::lost_elements)
+      .def_prop_ro("overflows", &Mapped::overflows)
       .def("check", &Mapped::check, nb::call_guard<Call>())
       .def("open", &Mapped::open, nb::call_guard<Call>(), nb::sig("def open(self) -> File"))
       .def("targets", &Mapped::targets,

@@ -296,7 +296,7 @@ class Checkpoint:
         with reporting(progress, f"verifying {self.name}") as report:
             verdict, has_hashes, chunks, size, checksums, unchecked, missing, count, errors = self._opened.verify(report)
         if count == 0:
-            return VerifyReport(chunks, size, has_hashes, checksums, unchecked, verdict)
+            return VerifyReport(chunks, size, has_hashes, checksums, unchecked, "ok" if verdict == "ok" else "structure_only")
         more = f", and {count - 1} more" if count > 1 else ""
         if verdict == "incomplete":
             incomplete = Incomplete(f"{errors[0]}{more}; what is there is right", errors[0].code)

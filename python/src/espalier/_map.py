@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _core, _urls
 from ._api import _load
 from ._checkpoint import Checkpoint
-from ._errors import EspalierError
+from ._errors import EspalierError, LossWarning
 from ._frameworks import Framework
 from ._options import Check, Path, check_bool, check_compression, check_int, check_threads
 from ._progress import Progress, reporting
@@ -74,10 +75,19 @@ class MappedCheckpoint(Checkpoint):
 
     def check(self) -> None:
         """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
-        Raises EspalierError with code "map_data"."""
+        Raises EspalierError with code "map_data"; warns (LossWarning) of numbers that are lost where the map says "pad"."""
         for each in self._inputs:
             each.check()
         self._mapped.check()
+        if count := self._mapped.lost_elements:
+            self._warn_of_loss(f"{count} numbers other than 0 are lost where the map says 'pad'")
+
+    def _warn_of_loss(self, message: str) -> None:
+        warnings.warn(visible(f"{self.name}: {message}"), LossWarning, stacklevel=4)
+
+    def _tell_overflows(self, before: int) -> None:
+        if count := self._mapped.overflows - before:
+            self._warn_of_loss(f"{count} numbers became infinite, as the map computes with them in a smaller dtype")
 
     def load(
         self,
@@ -94,7 +104,10 @@ class MappedCheckpoint(Checkpoint):
     ) -> Any:
         """The state that the map makes, or what is `at` a key path of it. The options are those of espalier.load()."""
         self.check()
-        return _load(self, at, like, strict, keys, cast, check, exact, framework, progress)
+        before = self._mapped.overflows
+        loaded = _load(self, at, like, strict, keys, cast, check, exact, framework, progress)
+        self._tell_overflows(before)
+        return loaded
 
     def save(
         self,
@@ -120,12 +133,14 @@ class MappedCheckpoint(Checkpoint):
         labels = self._mapped.labels()
         names = {"": os.fsdecode(path)} if labels == [""] else _files_of(os.fsdecode(path), labels)
         self.check()
+        before = self._mapped.overflows
         for label, name in names.items():
             is_safetensors = name.endswith(".safetensors")
             if is_safetensors and level:
                 raise EspalierError("a safetensors file is not compressed; leave out compression=, or save to .espalier")
             with reporting(progress, f"saving {name}") as report:
                 self._mapped.save(os.fsencode(name), label, is_safetensors, level, *flags, count, report)
+        self._tell_overflows(before)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(visible(f"{self.name}: a mapped checkpoint does not pickle; map the files again where it is needed"))

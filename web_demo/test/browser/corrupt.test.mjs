@@ -78,7 +78,7 @@ function look(page, file) {
     press('Verify')
     const start = await until('the pane', () => find('#panel-verify .main'))
     start.click()
-    const verified = await until('the verdict', () => /all is well|DAMAGED|cannot be seen/.test(find('#panel-verify').textContent) && find('#panel-verify').textContent)
+    const verified = await until('the verdict', () => /all is well|DAMAGED|INCOMPLETE|cannot be seen/.test(find('#panel-verify').textContent) && find('#panel-verify').textContent)
     find('[aria-label^=Close]').click()
     await until('the end', () => find('.welcome'))
     return { verified }
@@ -110,7 +110,7 @@ inEachBrowser((kind, browser) => {
         assert.match(problem, /What to do.{10,}Try again/, file)
         seen.refused++
       } else {
-        assert.match(verified ?? problem, /DAMAGED/, file)
+        assert.match(verified ?? problem, code === 'file_missing' || code === 'base_mismatch' ? /INCOMPLETE/ : /DAMAGED/, file)
         if (offset !== undefined) assert.ok(verified.includes(`at byte ${Number(offset).toLocaleString('en')}:`), `${file}: ${verified}`)
         if (code === 'chunk_corrupt' && path !== undefined) assert.ok(verified.includes(`${path} at byte`), `${file}: ${verified}`)
         seen.damaged++

@@ -1000,6 +1000,21 @@ class Prune(Writing):
         self.assertIn(": ok", self.text("verify", self.step(12)))
         self.assertTrue(os.path.exists(self.new("run/notes.txt")))
 
+    def test_the_root_of_a_distributed_checkpoint_stays(self):
+        saved = pathlib.Path(__file__).resolve().parent.parent / "distributed/saved"
+        shutil.rmtree(self.new("run"))
+        shutil.copytree(saved, self.new("run"))
+        self.age()
+        before = sorted(os.listdir(self.new("run")))
+        found = self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(sorted(name for name in os.listdir(self.new("run")) if not name.startswith(".")), before)
+        self.assertEqual({each["kept_by"] for each in found["files"]}, {"the folder opens by it", "one of the last", "needed"})
+        self.text("verify", self.new("run"))
+        # A folder that two checkpoints name is none of them.
+        self.write("run/.metadata", b"x")
+        self.run_cli("ls", self.new("run"), expect=BAD_INPUT)
+        self.assertIn("a folder of two checkpoints", self.stderr)
+
     def test_files_of_other_formats_stay_whatever_their_names(self):
         array = io.BytesIO()
         numpy.save(array, numpy.arange(3))

@@ -30,6 +30,7 @@
 #include "espalier/format/format_info.h"
 #include "espalier/format/header.h"
 #include "files/folder/needed_files.h"
+#include "files/open/checkpoint_folder.h"
 #include "files/os/folder_files.h"
 #include "files/os/folder_lock.h"
 
@@ -176,7 +177,9 @@ void apply_rules(const PruneOptions& options, std::vector<Candidate>& candidates
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& each = candidates[i];
     const auto number = number_in(each.name);
-    if (candidates.size() - i <= options.last) {
+    if (each.name == kDistributedRoot) {
+      each.kept_by = "the folder opens by it";
+    } else if (candidates.size() - i <= options.last) {
       each.kept_by = "one of the last";
     } else if (options.every != 0 && number && *number % options.every == 0) {
       each.kept_by = "its number";

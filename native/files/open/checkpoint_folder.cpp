@@ -17,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDistributed = ".metadata";
-// Of a job that saved with EspalierWriter: an Espalier file that refers to those of its processes.
-constexpr std::string_view kDistributedRoot = "index.espalier";
 
 constexpr std::string_view kZarr =
     "it is a zarr store, which is not read; save its arrays with espalier.save()";
@@ -119,8 +117,7 @@ std::string describe(const fs::path& folder) {
   }
   if (names.empty()) return "it is empty; check that this is the right one";
   return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata "
-         "or an "
-         "index.espalier";
+         "or an index.espalier";
 }
 
 }  // namespace
@@ -129,10 +126,19 @@ Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  for (const std::string_view name : {kDistributedRoot, kDistributed}) {
-    fs::path file = path / name;
-    if (fs::exists(file, error)) return file;
+  fs::path root = path / kDistributedRoot;
+  fs::path metadata = path / kDistributed;
+  const bool has_root = fs::exists(root, error);
+  const bool has_metadata = fs::exists(metadata, error);
+  // One of them may be of an earlier save.
+  if (has_root && has_metadata) {
+    return fail(
+        ErrorCode::kNotARegularFile,
+        "this is a folder of two checkpoints, which index.espalier and .metadata name; open "
+        "that file of the one that you mean, and move the other away");
   }
+  if (has_root) return root;
+  if (has_metadata) return metadata;
   return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
 }
 

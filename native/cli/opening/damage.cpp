@@ -17,7 +17,7 @@ constexpr std::size_t kShownErrors = 20;
 
 // What the verdict on a file is about whose other files are missing.
 std::string checked_part(const VerifyReport& report) {
-  const std::string unchecked = format_size(report.unchecked) + " of tensors were not checked";
+  std::string unchecked = format_size(report.unchecked) + " of tensors were not checked";
   if (report.bytes == 0) return unchecked;
   return format_size(report.bytes) + " are right, " + unchecked;
 }

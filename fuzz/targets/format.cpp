@@ -14,7 +14,7 @@ namespace {
 const FileKind& kind() {
   const auto kinds = file_kinds();
   const auto found = std::find_if(kinds.begin(), kinds.end(), [](const FileKind& kind) {
-    return kind.format != nullptr && kind.format->name == ESPALIER_FUZZ_FORMAT;
+    return !kind.format.empty() && kind.format.front().name == ESPALIER_FUZZ_FORMAT;
   });
   require(found != kinds.end(), "no format has this name");
   return *found;

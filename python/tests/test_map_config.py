@@ -335,5 +335,8 @@ def test_a_number_is_a_size_and_a_word_of_the_map(tmp_path):
     assert "did you mean 'head_dim'?" in refused(sizes={"head_dims": 4})
     assert "no such word; it has g, h, i, m, n, p, v" in refused(sizes={"p": 2, "zzz": 1})
     assert "{i} has 0 to 2, and would have 5 by num_hidden_layers" in refused(config={"head_dim": 4, "num_hidden_layers": 5})
+    # As if it were missing, another size would be taken for it; a list is not its length.
+    for there in ([4, 4], {"a": 1}, "4", []):
+        assert "'p' cannot be computed by (head_dim/2.0): the configuration has a text or a list there" in refused(config={"head_dim": there})
     assert "h is 2 by num_attention_heads" in refused(config={"head_dim": 4, "num_attention_heads": 2})
     espalier.map(path, "llama-torchtune", config={"head_dim": 4, "num_hidden_layers": 5}, sizes={"i": 3})

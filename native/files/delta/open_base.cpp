@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/delta/reference_collector.h"
+#include "files/open/checkpoint_folder.h"
 
 namespace espalier {
 namespace {
@@ -27,13 +28,15 @@ Result<OpenBase> open_base(
         "the base is in another folder than the file to write, and readers look for further "
         "files in the folder of that file alone; write it there");
   }
+  const auto opened = file_to_open(path);
+  if (!opened) return propagate(opened);
   auto file = open(path);
   if (!file) return propagate(file);
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {  // whose own name is not referred to
-    if (auto ok = check_label(path.filename().string()); !ok) return propagate(ok);
-  }
-  return OpenBase{std::move(*file), path.filename().string()};
+  std::string name = opened->filename().string();
+  // That of torch has no tensors, so nothing refers to it.
+  const bool is_metadata = *opened != path && name != kDistributedRoot;
+  if (auto ok = is_metadata ? Result<void>() : check_label(name); !ok) return propagate(ok);
+  return OpenBase{std::move(*file), std::move(name)};
 }
 
 std::vector<SaveBase> bases_of(const std::vector<OpenBase>& bases) {

@@ -193,7 +193,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         mine = {
             "rng": _rng(self.args.device),
             "epoch_rng": self._epoch_rng,
-            "batch_rng": self._batches.before if self._batches else None,
+            "batch_rng": None if self._batches is None else self._batches.before,
             "loss": self._tr_loss.item(),
         }
         ranks = self._gathered(mine)

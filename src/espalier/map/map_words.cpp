@@ -52,19 +52,26 @@ std::set<std::string, std::less<>> map_words(const KeyMapParts& map) {
   return words;
 }
 
+std::string printed_number(double number) {
+  return std::isnan(number) ? std::string("a text or a list") : print_real(number);
+}
+
 tl::unexpected<Error> no_size(const std::string& word, double number, const std::string& origin) {
-  return invalid_map("the size " + in_quotes(word) + " would be " + print_real(number) + ' ' +
+  return invalid_map("the size " + in_quotes(word) + " would be " + printed_number(number) + ' ' +
                      origin + ", and a size is a whole number from 0 on; correct that, or give " +
                      "it: --set " + word + "=...");
 }
 
 Result<void> check_required(const Planning& planning) {
   for (const auto& [word, wanted] : planning.map.parts().required) {
-    const auto found = planning.options.config ? planning.options.config(word) : std::nullopt;
+    if (!planning.options.config) continue;
+    auto found = planning.options.config(word);
+    if (found && std::isnan(*found)) found = planning.options.config(word + kCountMark);
     if (!found || *found == wanted) continue;
-    return fail(ErrorCode::kMapInvalid, "the configuration has another " + in_quotes(word) +
-                                            " than the map is right for: " + print_real(*found) +
-                                            ", and not " + print_real(wanted));
+    return fail(ErrorCode::kMapInvalid,
+                "the configuration has another " + in_quotes(word) +
+                    " than the map is right for: " + printed_number(*found) + ", and not " +
+                    print_real(wanted));
   }
   return {};
 }
@@ -160,6 +167,10 @@ Result<void> find_numbers(Planning& planning) {
       });
       if (!found) continue;
       is_new = true;
+      if (std::isnan(found->number)) {
+        return invalid_map("the number " + in_quotes(word) + " cannot be computed " +
+                           found->origin + ": the configuration has a text or a list there");
+      }
       planning.numbers.emplace(word, found->number);
       // Other words are for arithmetic alone.
       const auto size = as_size(found->number);

@@ -14,6 +14,10 @@
 
 namespace espalier {
 
+/// What a configuration is asked for the number of members of a list or an object with, behind its
+/// word.
+inline constexpr char kCountMark = '#';
+
 /// The number as a size; nothing unless it is whole, not negative and below 1e15.
 std::optional<std::uint64_t> as_size(double number);
 

@@ -238,7 +238,7 @@ class MappedTrees::Builder {
       outputs.push_back({label, std::move(*state)});
       count_unlisted(values, outputs.back());
     }
-    if (!is_input_nested) return outputs;
+    if (!is_input_nested && !has_positions) return outputs;
     return with_kept(std::move(outputs), placed, is_nested || stands_apart);
   }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -13,8 +14,12 @@
 namespace espalier {
 namespace {
 
+// NaN for what is there and no number: as if it were missing, a map could take another size for it.
+// kCountMark behind the word asks for the number of members.
 std::optional<double> number_in(const JsonTree& json, std::string_view word) {
   JsonRef at = json.root();
+  const bool counts = word.ends_with(kCountMark);
+  if (counts) word.remove_suffix(1);
   for (;;) {
     const std::size_t end = word.find('.');
     if (!at.is_object()) return std::nullopt;
@@ -29,8 +34,9 @@ std::optional<double> number_in(const JsonTree& json, std::string_view word) {
   }
   if (const auto integer = at.int64()) return static_cast<double>(*integer);
   if (const auto truth = at.boolean()) return *truth ? 1 : 0;
-  if (at.is_array() || at.is_object()) return static_cast<double>(at.size());
-  return at.real();
+  if (at.is_null()) return std::nullopt;
+  if (counts && (at.is_array() || at.is_object())) return static_cast<double>(at.size());
+  return at.real().value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ Result<double> value_of(const PlannedRule& rule, const Scalar& scalar, bool can_
     }
     return number_of(rule.planning, word);
   });
-  if (value && (can_be_zero || *value != 0)) return *value;
+  if (value && std::isfinite(*value) && (can_be_zero || *value != 0)) return *value;
   return rule.failed(ErrorCode::kMapUndetermined,
                      "the number " + to_string(scalar) +
                          " cannot be computed; give its sizes with --set or --config");

@@ -225,23 +225,23 @@ def no_key_of(number: int) -> Callable[[Tables], None]:
 
 
 def missing_texts() -> Iterator[tuple[str, str, bytes]]:
-    """Numbers of texts that do not exist, in files whose texts are all used. A reader without the check has no text to take."""
+    """Numbers of texts that do not exist, in files whose texts are all used. The digest is that of the empty text in their place."""
+
+    def made(tree: object, *changes: Callable[[Tables], object], seen_as: object = 7, metadata: "dict | None" = None) -> bytes:
+        tables = from_tree(tree, metadata)
+        for change in changes:
+            change(tables)
+        tables.tree_digest = tree_digest(seen_as)
+        return build(tables)
+
     texts = {"k": "k"}
-    yield "key", "a key that is no text", changed(7, nodes_from(2, "key", 9), metadata=texts)
-    yield "string", "a string that is no text", changed(7, nodes_from(2, "value", 9), metadata=texts)
-    yield "label", "a label that is no text", changed(7, put("labels", [(2, 9)]), metadata=texts)
-    block = [Placeholder("opaque", (2,), None, ("k", 1, 1)), "k"]
-    yield "block", "a block whose name is no text", digest_of(block, put("blocks", [(9, 1, 1)]))
-    names = [Placeholder("u8", (2,), ("k",)), "k"]
-    yield "axis", "an axis whose name is no text", digest_of(names, put("axis_names", [9]))
-
-
-def digest_of(tree: object, *changes: Callable[[Tables], object]) -> bytes:
-    """The file of a tree after changes of its tables, with the digest that the tree had."""
-    tables = from_tree(tree)
-    for change in changes:
-        change(tables)
-    return build(tables)
+    yield "key", "a key that is no text", made(7, nodes_from(2, "key", 9), metadata=texts)
+    yield "string", "a string that is no text", made(7, nodes_from(2, "value", 9), metadata=texts)
+    yield "label", "a label that is no text", made(7, put("labels", [(2, 9)]), metadata=texts)
+    block = lambda name: [Placeholder("opaque", (2,), None, (name, 1, 1)), "k"]
+    yield "block", "a block whose name is no text", made(block("k"), put("blocks", [(9, 1, 1)]), seen_as=block(""))
+    axis = lambda name: [Placeholder("u8", (2,), (name,)), "k"]
+    yield "axis", "an axis whose name is no text", made(axis("k"), put("axis_names", [9]), seen_as=axis(""))
 
 
 # --- Section 5 ------------------------------------------------------------------------------------

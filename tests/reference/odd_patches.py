@@ -249,10 +249,9 @@ def odd_bases():
 
 def of_itself():
     """Tables of a patch that is applied to `a`, and then, as its own base, once more."""
-    data = BASE[:200] + bytes([BASE[200] + 2, BASE[201] - 4]) + BASE[202:]
+    once, data = (BASE[:200] + bytes([count, 256 - 2 * count]) + BASE[202:] for count in (1, 2))
     tables = from_tree({"a": Array("u8", (300,), BASE), "z": Array("u8", (300,), data)})
-    stored = patch(1, BASE, BASE[:200] + bytes([BASE[200] + 1, BASE[201] - 2]) + BASE[202:])
-    put_patch(tables, 1, stored, [])
+    put_patch(tables, 1, patch(1, BASE, once), [])
     tables.bases = [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[0])]
     return tables
 

@@ -391,8 +391,8 @@ def other_files() -> Iterator[Case]:
 def names_of_files() -> Iterator[Case]:
     """Names that no file may have. None of these files is there, so a reader without the check calls them incomplete."""
     for name in ("prn", "aux", "com0", "lpt0", "com9.x", "con.tar.gz", "a+b", "a~b", "a=b", "a b", "a,b"):
-        spelled = {"+": "plus", "~": "tilde", "=": "equals", " ": "space", ",": "comma"}
-        label = "".join(spelled.get(letter, letter) for letter in name).replace(".", "-")
+        spelled = {"+": "-plus-", "~": "-tilde-", "=": "-equals-", " ": "-space-", ",": "-comma-", ".": "-"}
+        label = "".join(spelled.get(letter, letter) for letter in name)
         data = referring({"x": one(b"first")}, {name: b"first"}, {0: (name, 0)})
         yield f"R-11.5-{label}", f"a file of the name {name!r}", data, {}
 

@@ -102,8 +102,11 @@ def broken() -> Iterator[Case]:
         yield name, about, data, {}
     yield from stored_bytes()
     yield from other_files()
+    yield from names_of_files()
+    yield from shared_bytes()
     yield from several_chunks()
     yield from patches()
+    yield from bases_here()
 
 
 # --- Sections 1 and 2 -----------------------------------------------------------------------------
@@ -196,11 +199,49 @@ def nodes() -> Iterator[tuple[str, str, bytes]]:
         data = changed([large], put("bytes", value.to_bytes(9, "little", signed=True)))
         yield f"R-4.7-{name}-int64", "a bigint of 9 bytes that is an int64", data
     yield "R-4.7-of-8-bytes", "a bigint of 8 bytes", changed([large], put("bytes", bytes(7) + b"\x40"), nodes_from(2, "count", 8))
+    # The metadata has no digest. So what a reader makes of these nodes does not matter to it.
+    texts = {"k": "k", "l": "l"}
+    yield "R-4.6-bool-of-2", "a bool of 2, in the metadata", changed(None, nodes_from(2, "value", 2), metadata={"k": True})
+    counted = changed(None, nodes_from(2, "count", 1), metadata={"k": True})
+    yield "R-4.6-bool-with-count", "a bool with a count, in the metadata", counted
+    yield "R-4.9-item-without-key", "a child of a dict without a key, in the metadata", changed(7, no_key_of(2), metadata={"k": "k"})
+    fields = changed([7], nodes_from(3, "kind", 13), no_key_of(4), metadata={"r": {"k": "k"}})
+    yield "R-4.9-field-without-key", "a child of a record without a key, in the metadata", fields
+    int_field = changed([7], nodes_from(3, "kind", 13), metadata={"r": {5: "k"}})
+    yield "R-4.9-field-with-int-key", "a child of a record with an int key, in the metadata", int_field
+    keyed = changed([7], nodes_from(4, "key_kind", 1), metadata={"r": ["k"]})
+    yield "R-4.9-element-with-key", "an element of a list with a key, in the metadata", keyed
     yield "R-4.11-text-twice", "a text key that stands twice", changed({"a": 1, "b": "b"}, nodes_from(3, "key", 0))
     yield "R-4.11-int-twice", "an int key that stands twice", changed({1: None, 2: None}, put("words", [1, 1]))
     yield "R-4.11-field-twice", "a field that stands twice", changed({"a": 1, "b": "b"}, nodes_from(0, "kind", 13), nodes_from(3, "key", 0))
     yield "R-4.12-of-another-node", "the entry of a dict that names another node", changed(UNSORTED, put("dict_orders", [(1, 0)]))
     yield "R-4.14-no-node", "a label of a node that does not exist", changed(["a"], put("labels", [(99, 0)]))
+    yield "R-4.14-twice", "a node with two labels, in the metadata", changed(None, put("labels", [(2, 0), (2, 1)]), metadata=texts)
+    yield "R-4.14-out-of-order", "labels that do not ascend, in the metadata", changed(None, put("labels", [(3, 0), (2, 1)]), metadata=texts)
+
+
+def no_key_of(number: int) -> Callable[[Tables], None]:
+    return nodes_from(number, "key_kind", 0)
+
+
+def missing_texts() -> Iterator[tuple[str, str, bytes]]:
+    """Numbers of texts that do not exist, in files whose texts are all used. The digest is that of the empty text in their place."""
+
+    def made(tree: object, *changes: Callable[[Tables], object], seen_as: object = 7, metadata: "dict | None" = None) -> bytes:
+        tables = from_tree(tree, metadata)
+        for change in changes:
+            change(tables)
+        tables.tree_digest = tree_digest(seen_as)
+        return build(tables)
+
+    texts = {"k": "k"}
+    yield "key", "a key that is no text", made(7, nodes_from(2, "key", 9), metadata=texts)
+    yield "string", "a string that is no text", made(7, nodes_from(2, "value", 9), metadata=texts)
+    yield "label", "a label that is no text", made(7, put("labels", [(2, 9)]), metadata=texts)
+    block = lambda name: [Placeholder("opaque", (2,), None, (name, 1, 1)), "k"]
+    yield "block", "a block whose name is no text", made(block("k"), put("blocks", [(9, 1, 1)]), seen_as=block(""))
+    axis = lambda name: [Placeholder("u8", (2,), (name,)), "k"]
+    yield "axis", "an axis whose name is no text", made(axis("k"), put("axis_names", [9]), seen_as=axis(""))
 
 
 # --- Section 5 ------------------------------------------------------------------------------------
@@ -208,6 +249,8 @@ def nodes() -> Iterator[tuple[str, str, bytes]]:
 
 def tensors() -> Iterator[tuple[str, str, bytes]]:
     hole, array = Placeholder("u8", (3,)), one(b"abc")
+    swapped = changed_order([one(b"abc"), one(b"def")])
+    yield "R-5.1-out-of-order", "the second tensor is named before the first", swapped
     yield "R-5.2-placeholders-share", "two placeholders name the same tensor", changed([hole, hole])
     yield "R-5.2-placeholder-second", "a placeholder names the tensor of another node", changed([array, array], nodes_from(3, "kind", 15))
     yield "R-5.2-placeholder-first", "a tensor names that of a placeholder", changed([hole, hole], nodes_from(3, "kind", 14))
@@ -232,6 +275,14 @@ def tensors() -> Iterator[tuple[str, str, bytes]]:
     yield "R-5.11-no-axes", "an entry of `axes` of a tensor without axes", changed(Array("u8", (), b"a", ()))
     crossed = changed(named, put("axes", [(0, 1), (1, 0)]))
     yield "R-5.12-out-of-order", "tensors that take the axis names of each other", crossed
+
+
+def changed_order(pair: list) -> bytes:
+    """Two tensors, of which the second is named first, with the digest of that."""
+    tables = from_tree(pair)
+    nodes_from(2, "value", 1, 0)(tables)
+    tables.tree_digest = tree_digest(pair[::-1])
+    return build(tables)
 
 
 # --- Section 6 ------------------------------------------------------------------------------------
@@ -335,6 +386,44 @@ def other_files() -> Iterator[Case]:
         set_fields = lambda tables, fields=fields: [setattr(tables.chunks[0], field, value) for field, value in fields.items()]
         data = referring(alone, absent, {0: ("absent.bin", 0)}, set_fields)
         yield f"{rule}-{name}-elsewhere", "a wrong record of a chunk in a file that is not there", data, {}
+
+
+def names_of_files() -> Iterator[Case]:
+    """Names that no file may have. None of these files is there, so a reader without the check calls them incomplete."""
+    for name in ("prn", "aux", "com0", "lpt0", "com9.x", "con.tar.gz", "a+b", "a~b", "a=b", "a b", "a,b"):
+        spelled = {"+": "-plus-", "~": "-tilde-", "=": "-equals-", " ": "-space-", ",": "-comma-", ".": "-"}
+        label = "".join(spelled.get(letter, letter) for letter in name)
+        data = referring({"x": one(b"first")}, {name: b"first"}, {0: (name, 0)})
+        yield f"R-11.5-{label}", f"a file of the name {name!r}", data, {}
+
+
+def shared_bytes() -> Iterator[Case]:
+    """Chunks of one tensor that share some bytes of another file. The last chunk is raw, and the others are frames."""
+    runs = [bytes([1]) * MIB, bytes([2]) * MIB]
+    frames = [seal(frame(run)) for run in runs]
+
+    def sharing(there: bytes, *places: int, tail: bytes) -> tuple[bytes, dict[str, bytes]]:
+        """A tensor whose first chunks are frames at these places, and whose last one, at the last place, is raw."""
+        count = len(places) - 1
+        tables = from_tree({"a": one(b"".join(runs[:count]) + tail)})
+        beside = {"parts.bin": there}
+        refer(tables, beside, {number: ("parts.bin", place) for number, place in enumerate(places)})
+        for number in range(count):
+            tables.chunks[number].codec, tables.chunks[number].stored = ZSTD, len(frames[number])
+        return build(tables), beside
+
+    first, second = frames
+    there = first + b"behind"
+    data, beside = sharing(there, 0, len(first) - 4, tail=there[-10:])
+    yield "R-11.8-partly", "a chunk begins within the one before it", data, beside
+    data, beside = sharing(first, 0, 9, tail=first[9:15])
+    yield "R-11.8-within", "a chunk lies within the one before it", data, beside
+    there = b"before" + first
+    data, beside = sharing(there, 6, 0, tail=there[:10])
+    yield "R-11.8-backwards", "a chunk ends within the one before it", data, beside
+    there = first + second
+    data, beside = sharing(there, 0, len(first), 9, tail=first[9:15])
+    yield "R-11.8-not-neighbours", "the first and the third chunk share bytes", data, beside
 
 
 def wrong_records(length: int) -> Iterator[tuple[str, str, dict[str, int]]]:
@@ -442,6 +531,9 @@ def patches() -> Iterator[Case]:
     yield "R-12.6-no-changes", "a patch of no changes, whose chunk equals its base", made(numbers(0, 0, 0, 0), base), {}
     dense = numbers(64, 64, 1, 1) + b"\0" + b"\0"
     yield "R-12.6-dense-with-gaps", "a dense patch with gaps of 0", made(dense, base), {}
+    more = bytes(byte + 1 for byte in base)
+    dense = numbers(64, 64, 1, 1) + b"\0" + b"\2"
+    yield "R-12.6-dense-with-gaps-and-differences", "a dense patch with gaps of 0 and without a difference of 0", made(dense, more), {}
     yield "R-12.9-no-difference", "a sparse patch whose second difference is 0", made(numbers(2, 2, 2, 2) + b"\x05\x00\x02\x00", data), {}
     yield "R-12.8-two-bytes-for-one", "a gap in two bytes for one", made(numbers(1, 2, 2, 1) + b"\x85\x00\x02", data), {}
     yield "R-12.8-left-over", "a gap that no change takes", made(numbers(1, 2, 2, 1) + b"\x05\x00\x02", data), {}
@@ -458,8 +550,49 @@ def patches() -> Iterator[Case]:
         return build(tables)
 
     yield "R-12.5-beyond-missing-file", "a base that reaches beyond the length of its file, which is not there", apart(1), {}
+    yield "R-12.5-wraps", "the same with an offset whose sum wraps around", apart(2**64 - 4), {}
     for rule, name, fields in wrong_records(len(base)):
         yield f"{rule}-{name}-base", "a wrong record of a base in a file that is not there", apart(0, **fields), {}
+
+
+def bases_here() -> Iterator[Case]:
+    """Records of bases in this file that are not quite those of a chunk. Their recipes are right, so only R-12.4 refuses them."""
+    base = bytes(300)
+    step = bytes([1]) + bytes(299)
+    stored = patch(1, base, step)
+
+    def made(base_chunk: bytes, data: bytes, bytes_of_patch: bytes, change: Callable[[ChunkRecord], None]) -> bytes:
+        tables = from_tree({"a": one(base_chunk), "b": one(data)})
+        put_patch(tables, 1, bytes_of_patch, [copy.copy(tables.chunks[0])])
+        at = reference.open_file(build(tables)).index.chunks.rows[0][0]
+        record = tables.bases[0]
+        record.offset, record.stored, record.hash = at, len(record.data), h128(record.data)
+        record.data = b""  # So the builder does not know whose bytes these are.
+        change(record)
+        return build(tables)
+
+    def fields(**values: object) -> Callable[[ChunkRecord], None]:
+        return lambda record: [setattr(record, name, value) for name, value in values.items()] and None
+
+    def moved(record: ChunkRecord) -> None:
+        record.offset += 1
+
+    yield "R-12.4-another-hash", "the record of a base that is that of a chunk but for the hash", made(base, step, stored, fields(hash=bytes(16))), {}
+    # The zeros behind the chunk, up to the next multiple of 64, make up for the first one.
+    yield "R-12.4-another-offset", "the record of a base that is that of a chunk but for the offset", made(base, step, stored, moved), {}
+    # A raw chunk that begins with a frame.
+    framed = seal(frame(base))
+    holder = framed + bytes(300 - len(framed))
+    another_codec = made(holder, step, stored, fields(codec=ZSTD, stored=len(framed)))
+    yield "R-12.4-another-codec", "the record of a base that is that of a chunk but for the codec and the stored length", another_codec, {}
+
+    # A patch as long as its chunk, and a longer one.
+    for name, length in (("as-long", 18), ("longer", 16)):
+        tables = from_tree({"a": one(base[:length]), "b": one(step[:length])})
+        short = patch(1, base[:length], step[:length])
+        assert len(short) == 18
+        put_patch(tables, 1, short, [copy.copy(tables.chunks[0])])
+        yield f"R-6.5-patch-{name}", f"a patch of 18 bytes of a chunk of {length}", build(tables), {}
 
 
 def patch_in_1_0() -> bytes:

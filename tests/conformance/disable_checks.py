@@ -93,6 +93,58 @@ MISREADINGS = [
     ("R-12.2", "at most 31 bases", "MAX_BASES = 32", "MAX_BASES = 31"),
     ("R-12.10", "each base must have its hash", "    need(\"R-6.7\", h128(data) == stored_hash, f\"chunk {number} is damaged",
      "        need(\"R-6.7\", h128(data) == stored_hash, f\"chunk {number} is damaged"),
+    ("R-12.10", "a base that is no patch must have its hash", "data = decode_chunk(raw, codec, dtype, length, offset)",
+     "data = decode_chunk(raw, codec, dtype, length, offset)\n            need('R-12.10', h128(data) == stored_hash, '', offset)"),
+    ("R-12.10", "a base that is a patch must have its hash", "data = apply_patch(raw, dtype, data, offset)",
+     "data = apply_patch(raw, dtype, data, offset)\n            need('R-12.10', h128(data) == stored_hash, '', offset)"),
+    ("R-4.9", "a child of a dict may have no key", "{DICT: (1, 2), RECORD: (1,)}", "{DICT: (0, 1, 2), RECORD: (1,)}"),
+    ("R-4.9", "a child of a record may have no key", "{DICT: (1, 2), RECORD: (1,)}", "{DICT: (1, 2), RECORD: (0, 1)}"),
+    ("R-4.9", "a child of a record may have an int key", "{DICT: (1, 2), RECORD: (1,)}", "{DICT: (1, 2), RECORD: (1, 2)}"),
+    ("R-4.9", "an element of a list may have a key", "parent_kind, (0,))", "parent_kind, (0, 1))"),
+    ("R-4.14", "a node may have two labels", 'need("R-4.14", node > previous', 'need("R-4.14", node >= previous'),
+    ("R-5.6", "axes beside a 0 are multiplied", "    if 0 in shape:\n        return 0\n", ""),
+    ("R-6.5", "a patch may be as long as its chunk, or longer", "else 1 <= stored < length", "else 1 <= stored and (stored < length or codec == PATCH)"),
+    ("R-6.9", "the field of the content size is the shortest", "right = descriptor & 0b111111 == 0b100000",
+     "right = descriptor & 0b111111 == 0b100000 and descriptor >> 6 == (size >= 256) + (size >= 65792)"),
+    ("R-11.3", "the head is at most 65,535 bytes", "min(length, 65536)", "min(length, 65535)"),
+    ("R-11.3", "the head is at least 128 bytes", "1 <= head <= min(length", "min(length, 128) <= head <= min(length"),
+    ("R-11.5", "prn is a name", "(con|prn|aux|nul|", "(con|aux|nul|"),
+    ("R-11.5", "aux is a name", "(con|prn|aux|nul|", "(con|prn|nul|"),
+    ("R-11.5", "com0 is a name", "(com|lpt)[0-9]", "(com[1-9]|lpt[0-9])"),
+    ("R-11.5", "lpt0 is a name", "(com|lpt)[0-9]", "(com[0-9]|lpt[1-9])"),
+    ("R-11.5", "com0 and lpt0 are names", "(com|lpt)[0-9]", "(com|lpt)[1-9]"),
+    ("R-11.5", "a device may have two dots", r"(\..*)?", r"(\.[^.]*)?"),
+    ("R-11.5", "a name may have a +", "[A-Za-z0-9._-]{1,128}", "[A-Za-z0-9._+-]{1,128}"),
+    ("R-11.5", "a name may have a ~", "[A-Za-z0-9._-]{1,128}", "[A-Za-z0-9._~-]{1,128}"),
+    ("R-11.8", "only chunks that are neighbours share no bytes",
+     "        elsewhere.sort()\n        for (name, _, before, _), (other, begin, _, c) in zip(elsewhere, elsewhere[1:]):\n"
+     "            apart = name != other or before <= begin\n",
+     "        for (name, at, before, _), (other, begin, after, c) in zip(elsewhere, elsewhere[1:]):\n"
+     "            apart = name != other or before <= begin or after <= at\n"),
+    ("R-11.8", "only chunks of the same bytes share bytes", "for (name, _, before, _), (other, begin, _, c) in zip(elsewhere, elsewhere[1:]):\n",
+     "for (name, at, before, _), (other, begin, _, c) in zip(elsewhere, elsewhere[1:]):\n            before = before if at == begin else 0\n"),
+    ("R-11.8", "only chunks that begin in order share bytes", "        elsewhere.sort()\n", "        elsewhere = elsewhere if elsewhere == sorted(elsewhere) else []\n"),
+    ("R-12.4", "the hash is not compared", "same = record in file.index.chunks.rows[:chunk]",
+     "same = (record[0], *record[2:]) in [(each[0], *each[2:]) for each in file.index.chunks.rows[:chunk]]"),
+    ("R-12.4", "the offset is not compared", "same = record in file.index.chunks.rows[:chunk]", "same = record[1:] in [each[1:] for each in file.index.chunks.rows[:chunk]]"),
+    ("R-12.4", "the codec and the stored length are not compared", "same = record in file.index.chunks.rows[:chunk]",
+     "same = record[:2] in [each[:2] for each in file.index.chunks.rows[:chunk]]"),
+    ("R-12.4", "a chunk may be its own base", "file.index.chunks.rows[:chunk]", "file.index.chunks.rows[: chunk + 1]"),
+    ("R-12.4", "a later chunk may be a base", "file.index.chunks.rows[:chunk]", "file.index.chunks.rows"),
+    ("R-12.4", "the base of a base has a lower number than that base", "same = record in file.index.chunks.rows[:chunk]",
+     "above = [file.index.chunks.rows.index(each) for each in bases.rows[first:number] if each[3] == 0]\n"
+     "            same = record in file.index.chunks.rows[: min([chunk, *above])]"),
+    ("R-12.5", "the sum wraps around", "right = offset + stored <= file", "right = (offset + stored) % 2**64 <= file"),
+    ("R-12.6", "a dense patch with gaps is sparse", "dense = count == len(elements)\n", "dense = count == len(elements) and gap_bytes == 0\n"),
+    ("R-12.8", "a gap has at most two bytes", 'need("R-12.8", byte or shift == 7', 'need("R-12.8", shift <= 14 and (byte or shift == 7)'),
+    ("R-12.11", "a base here has the length of the patch", "same = record in file.index.chunks.rows[:chunk]",
+     "same = record in file.index.chunks.rows[:chunk]\n"
+     "            lengths = {c: size for each in file.tensors for c, size in chunks_of(each)}\n"
+     "            same = same and lengths[file.index.chunks.rows.index(record)] == length"),
+    ("R-12.11", "a base here has the dtype of the patch", "same = record in file.index.chunks.rows[:chunk]",
+     "same = record in file.index.chunks.rows[:chunk]\n"
+     "            dtypes = {c: each.dtype for each in file.tensors for c, _ in chunks_of(each)}\n"
+     "            same = same and dtypes[file.index.chunks.rows.index(record)] == tensor.dtype"),
 ]  # fmt: skip
 
 HEAD = """# Which file notices which check

@@ -28,13 +28,15 @@ from espalier_build import (
     patch,
     put_patch,
     refer,
+    tree_digest,
 )
-from espalier_codecs import PLANES, RAW, ZSTD, block, frame, planes, seal
+from espalier_codecs import ELEMENTS, PLANES, RAW, ZSTD, block, frame, planes, seal
 from odd_chunks import good_chunks
-from odd_patches import BASE, DATA, good_bases, good_patches, odd_bases, sparse
-from random_trees import edge_trees
+from odd_patches import BASE, DATA, good_bases, good_patches, moved, odd_bases, smallest, sparse
+from random_trees import BITS, edge_trees
 
 OPENED = "opened.espalier"
+PATCH = 3
 ACCEPT, REFUSE, INCOMPLETE, EITHER = "accept", "refuse", "incomplete", "either"
 
 
@@ -63,6 +65,8 @@ def cases() -> Iterator[KitCase]:
     yield from codecs()
     yield from references()
     yield from patches()
+    yield from recipes()
+    yield from streams()
     yield from missing_files()
     yield from refused()
     yield from limits()
@@ -118,6 +122,8 @@ def trees() -> Iterator[KitCase]:
     names = {"axes": [Array("u8", (1, 2), b"ab", ("", "")), Array("u8", (1, 2), b"ab")]}
     yield KitCase("tree-empty-axis-names", "axis names that are all empty, beside none", build(from_tree(names)))
     truths = Array("bool", (4,), b"\0\1\2\xff")
+    nothing = {"none": [Array("f32", (2**40, 2**40, 0), b""), Array("u2", (0, 2**52, 2**52), b""), Placeholder("i4", (2**40, 0, 2**40))]}
+    yield KitCase("tree-zero-beside-large-axes", "no elements, beside axes whose product is beyond 2^64", build(from_tree(nothing)))
     yield KitCase("tree-bool-bytes", "bytes of a bool other than 0 and 1", build(from_tree({"b": truths})))
     types = {name: element_row(name, data) for name, data in elements().items()}
     yield KitCase("dtypes", "the elements of section 17", build(from_tree(types)))
@@ -186,6 +192,14 @@ def references() -> Iterator[KitCase]:
     long_head = lambda tables: (setattr(tables.files[0], "head", len(BASE_FILE)), setattr(tables.files[0], "head_hash", h128(BASE_FILE)))
     data = referred(tree, base, {0: ("base.espalier", BLOB)}, long_head)
     yield KitCase("refer-whole-head", "the head of the other Espalier file is the whole file", data, base)
+    for head in (1, 127, 129, 200):
+        given = lambda tables, head=head: set_head(tables, head, BASE_FILE)
+        data = referred(tree, base, {0: ("base.espalier", BLOB)}, given)
+        yield KitCase(f"refer-head-of-{head}", f"the head of the other Espalier file has {head} bytes", data, base)
+    long = {"model.bin": bytes(65536) + b"0123"}
+    data = referred(tree, long, {0: ("model.bin", 65536)})
+    yield KitCase("refer-largest-head", "the head of the other file has 65,536 bytes, and the file more", data, long)
+    yield itself()
     yield KitCase("refer-metadata", "metadata and labels beside chunks in another file", labelled(base), base)
 
     names = ["a", "Z" * 128, "com", "com10", "con_", "nul-1", "x.con", "1", "_", "a..b", "lpt.x"]
@@ -217,6 +231,20 @@ def references() -> Iterator[KitCase]:
     places = {0: ("packed.bin", 2), 3: ("packed.bin", 2 + len(stored)), 4: ("packed.bin", 2)}
     made = referred(several, packed, places, compress)
     yield KitCase("refer-compressed", "compressed chunks in another file, between chunks here", made, packed)
+
+
+def set_head(tables: Tables, head: int, data: bytes) -> None:
+    tables.files[0].head, tables.files[0].head_hash = head, h128(data[:head])
+
+
+def itself() -> KitCase:
+    """A file that refers to itself: its first 48 bytes are known before the hash of its index is."""
+    tables = from_tree({"a": bytes_of(b"here"), "b": bytes_of(b"\x89ESPL")})
+    refer(tables, {OPENED: bytes(48)}, {1: (OPENED, 0)})
+    tables.files[0].length = len(build(tables))
+    set_head(tables, 48, build(tables))
+    data = build(tables)
+    return KitCase("refer-itself", "a chunk in a file that is this file itself", data, {OPENED: data})
 
 
 def labelled(base: dict[str, bytes]) -> bytes:
@@ -262,18 +290,193 @@ def patches() -> Iterator[KitCase]:
     yield another_recipe()
 
 
+def add(*chunks: bytes) -> bytes:
+    return bytes(sum(parts) % 256 for parts in zip(*chunks))
+
+
+def element_width(dtype: str) -> int:
+    return ELEMENTS.get(dtype, (1,))[0]
+
+
+def array_of(dtype: str, data: bytes) -> Array:
+    return Array(dtype, (8 * len(data) // BITS.get(dtype, 8),), data, None, ("q", 3, 3) if dtype == "opaque" else None)
+
+
+STEP = bytes([1] + [0] * 299)
+
+
+def there(data: bytes, at: int, file: int, codec: int, stored: bytes | None = None) -> ChunkRecord:
+    """The record of a base in another file. `data` is what its hash is of."""
+    stored = data if stored is None else stored
+    return ChunkRecord(stored, False, at, h128(data), len(stored), file, codec)
+
+
+def recipes() -> Iterator[KitCase]:
+    """Where bases lie, and what readers need not compare."""
+    base = {"raw.bin": b"-" + BASE}
+    odd = against(base, 1, bases=[there(DATA, 1, 1, RAW, BASE)])
+    yield KitCase("patch-base-hash", "the hash of a base in another file is wrong, and that of the chunk is right", odd, base)
+    first = patch(1, BASE, add(BASE, STEP))
+    both = {"raw.bin": b"-" + BASE, "step.bin": first}
+    twice = add(BASE, STEP, STEP)
+    last = patch(1, add(BASE, STEP), twice)
+    middle = against(both, 1, data=twice, stored=last, bases=[there(DATA, 0, 2, PATCH, first), there(BASE, 1, 1, RAW)])
+    yield KitCase("patch-layer-hash", "the hash of a patch that is a base is wrong, and that of the chunk is right", middle, both)
+
+    # The chunk itself is a patch in another file.
+    tables = from_tree({"a": bytes_of(b"own"), "b": bytes_of(DATA)})
+    beside = {"patches.bin": b"xyz" + sparse(), "raw.bin": BASE}
+    refer(tables, beside, {1: ("patches.bin", 3)})
+    tables.chunks[1].codec, tables.chunks[1].stored = PATCH, len(sparse())
+    tables.bases = [there(BASE, 0, 2, RAW)]
+    yield KitCase("patch-elsewhere", "a chunk that is a patch in another file", build(tables), beside)
+    tables = from_tree({"a": bytes_of(BASE), "b": bytes_of(DATA)})
+    beside = {"patches.bin": b"xyz" + sparse()}
+    refer(tables, beside, {1: ("patches.bin", 3)})
+    tables.chunks[1].codec, tables.chunks[1].stored = PATCH, len(sparse())
+    tables.bases = [copy.copy(tables.chunks[0])]
+    yield KitCase("patch-elsewhere-of-base-here", "a patch in another file, whose base is a chunk here", build(tables), beside)
+
+    # here (patch) -> there (patch) -> here (raw), and there -> here (a patch) -> there.
+    tables = from_tree({"a": bytes_of(BASE), "b": bytes_of(twice)})
+    beside = {"step.bin": first}
+    refer(tables, beside, {})
+    put_patch(tables, 1, last, [there(add(BASE, STEP), 0, 1, PATCH, first), copy.copy(tables.chunks[0])])
+    yield KitCase("patch-chain-there-here", "a patch of a patch in another file, of a chunk here", build(tables), beside)
+    tables = from_tree({"a": bytes_of(add(BASE, STEP)), "b": bytes_of(twice)})
+    beside = {"raw.bin": BASE}
+    refer(tables, beside, {})
+    tables.chunks[1].starts_tensor = True
+    put_patch(tables, 0, first, [there(BASE, 0, 1, RAW)])
+    put_patch(tables, 1, last, [copy.copy(tables.chunks[0]), there(BASE, 0, 1, RAW)])
+    yield KitCase("patch-chain-here-there", "a patch of a patch here, of a base in another file, whose bytes both share", build(tables), beside)
+
+    # Bases that overlap each other and a chunk.
+    tables = from_tree({"a": bytes_of(BASE[:50]), "b": bytes_of(DATA), "c": bytes_of(add(BASE, STEP))})
+    beside = {"raw.bin": b"-" + BASE}
+    refer(tables, beside, {0: ("raw.bin", 1)})
+    shifted = (b"-" + BASE)[:300]
+    put_patch(tables, 1, patch(1, BASE, DATA), [there(BASE, 1, 1, RAW)])
+    changed = add(shifted, STEP)
+    tables.chunks[2].data = changed
+    tables.tree_digest = tree_digest({"a": bytes_of(BASE[:50]), "b": bytes_of(DATA), "c": bytes_of(changed)})
+    put_patch(tables, 2, patch(1, shifted, changed), [there(shifted, 0, 1, RAW)])
+    yield KitCase("patch-shared-bases", "bases that share bytes of another file with each other and with a chunk", build(tables), beside)
+
+    halves = b"".join(bytes([i, 0x3F]) for i in range(100))
+    stored = planes("bf16", halves)
+    changed = moved("bf16", halves, 7)
+    tables = from_tree({"a": array_of("bf16", changed)})
+    beside = {"planes.bin": b"12345" + stored}
+    refer(tables, beside, {})
+    put_patch(tables, 0, patch(2, halves, changed), [there(halves, 5, 1, PLANES, stored)])
+    yield KitCase("patch-of-planes-elsewhere", "the base is a chunk of planes in another file", build(tables), beside)
+
+    run = bytes(MIB)
+    framed = seal(frame(run))
+    second = bytes([0, 0, 0, 5]) + bytes(MIB - 4)
+    tables = from_tree({"a": bytes_of(run + second)})
+    tables.chunks[0].hash, tables.chunks[0].codec, tables.chunks[0].data = h128(run), ZSTD, framed
+    put_patch(tables, 1, patch(1, run, second), [copy.copy(tables.chunks[0])])
+    yield KitCase("patch-in-one-tensor", "the base is the chunk before it of the same tensor", build(tables))
+
+    # R-12.11: planes that are one repeated byte are right for every length, and a patch is for every longer one.
+    short, long = bytes([1, 0]) * 20, bytes([1, 0]) * 30
+    changed = moved("u16", long, 29)
+    tables = from_tree({"a": array_of("u16", short), "b": array_of("u16", changed)})
+    tables.chunks[0].hash, tables.chunks[0].codec, tables.chunks[0].data = h128(short), PLANES, planes("u16", short)
+    put_patch(tables, 1, patch(2, long, changed), [copy.copy(tables.chunks[0])])
+    yield KitCase("patch-of-shorter-planes", "the base is a shorter chunk of planes of one byte each", build(tables))
+    longer = BASE + bytes(100)
+    tables = from_tree({"a": bytes_of(BASE), "b": bytes_of(DATA), "c": bytes_of(longer)})
+    beside = {"long.bin": longer}
+    refer(tables, beside, {})
+    patched = longer[:200] + DATA[200:202] + longer[202:]
+    following = add(patched, STEP + bytes(100))
+    tables.chunks[2].data = following
+    tables.tree_digest = tree_digest({"a": bytes_of(BASE), "b": bytes_of(DATA), "c": bytes_of(following)})
+    put_patch(tables, 1, sparse(), [copy.copy(tables.chunks[0])])
+    put_patch(tables, 2, patch(1, patched, following), [copy.copy(tables.chunks[1]), there(longer, 0, 1, RAW)])
+    yield KitCase("patch-of-shorter-patch", "the base is a patch here of a shorter chunk, over a longer base in another file", build(tables), beside)
+    # The planes of the chunk are of f32, and those of the base, the same bytes, of u32.
+    floats = array_of("f32", b"".join(bytes([i, 2, 0x80 | i, 0x3F]) for i in range(40)))
+    stored = planes("f32", floats.data)
+    other = planes_of_u32(stored)
+    changed = moved("u32", other, 9)
+    tables = from_tree({"a": floats, "b": array_of("u32", changed)})
+    tables.chunks[0].hash, tables.chunks[0].codec, tables.chunks[0].data = h128(floats.data), PLANES, stored
+    put_patch(tables, 1, patch(4, other, changed), [copy.copy(tables.chunks[0])])
+    yield KitCase("patch-of-other-dtype", "the base of a patch of u32 is a chunk of planes of f32, without its signs moved back", build(tables))
+    half = array_of("u16", BASE)
+    tables = from_tree({"a": half, "b": bytes_of(DATA)})
+    put_patch(tables, 1, sparse(), [copy.copy(tables.chunks[0])])
+    yield KitCase("patch-of-raw-other-dtype", "the base of a patch of u8 is a raw chunk of u16", build(tables))
+
+
+def planes_of_u32(stored: bytes) -> bytes:
+    """What these stored planes are as a chunk of u32 of 40 elements."""
+    return reference.decode_planes(stored, 4, False, 160, 0)
+
+
+def streams() -> Iterator[KitCase]:
+    """Every form of the streams of a patch, and every dtype."""
+    dtypes = sorted({name for name, _ in reference.DTYPES.values()})
+    for name, about, every, dense, store in (
+        ("sparse", "a sparse patch of every dtype", 3, False, bytes),
+        ("dense", "a dense patch of every dtype of 2 bytes and more, with differences of 0", 5, True, smallest),
+    ):
+        chosen = [dtype for dtype in dtypes if not dense or element_width(dtype) > 1]
+        pairs, tree = {}, {}
+        for number, dtype in enumerate(chosen):
+            base = bytes((37 * i * i + number) % (2 if dtype == "bool" else 256) for i in range(240))
+            data = moved(dtype, base, 40 if element_width(dtype) == 1 else every, 3)
+            pairs[dtype] = base, data
+            tree[f"{dtype}-0"], tree[f"{dtype}-1"] = array_of(dtype, base), array_of(dtype, data)
+        tables = from_tree(tree)
+        for number, dtype in enumerate(chosen):
+            base, data = pairs[dtype]
+            stored = patch(element_width(dtype), base, data, store, dense)
+            assert len(stored) < len(data), (dtype, len(stored))
+            tables.chunks[2 * number + 1].starts_tensor = True
+            put_patch(tables, 2 * number + 1, stored, [copy.copy(tables.chunks[2 * number])])
+        yield KitCase(f"patch-dtypes-{name}", about, build(tables))
+
+    run = bytes(MIB)
+    framed = seal(frame(run))
+    for name, about, data, store in (
+        ("gaps-of-3-bytes", "gaps of 1, 2 and 3 bytes, up to the end of a chunk of 1 MiB", at_places(127, 255, 16639, 33023, MIB - 1), bytes),
+        ("largest-gap", "one gap, to the last byte of a chunk of 1 MiB", at_places(MIB - 1), bytes),
+        ("gaps-of-one-byte", "gaps that are one repeated byte", at_places(*range(3, MIB // 64, 4)), smallest),
+        ("framed-gaps", "gaps in a sealed frame", at_places(*range(3, 4000, 4), *range(4500, 9000, 5)), smallest),
+        ("framed-plane", "a plane in a sealed frame", bytes(i // 700 + 1 for i in range(1400)) + bytes(MIB - 1400), smallest),
+        ("full-dense", "a dense patch of 1 MiB whose plane is one repeated byte", b"\1" * MIB, smallest),
+        ("full-dense-framed", "a dense patch of 1 MiB whose plane is a sealed frame", b"\1" * (MIB // 2) + b"\2" * (MIB // 2), smallest),
+    ):
+        tables = from_tree({"a": bytes_of(run), "b": bytes_of(data)})
+        tables.chunks[0].hash, tables.chunks[0].codec, tables.chunks[0].data = h128(run), ZSTD, framed
+        tables.chunks[1].starts_tensor = True
+        put_patch(tables, 1, patch(1, run, data, store), [copy.copy(tables.chunks[0])])
+        yield KitCase(f"patch-{name}", about, build(tables))
+
+
+def at_places(*places: int) -> bytes:
+    """1 MiB of zeros, but for ones at these places."""
+    data = bytearray(MIB)
+    for place in places:
+        data[place] = 1
+    return bytes(data)
+
+
 def another_recipe() -> KitCase:
     """A base that equals a patch of this file, with another base below it than that patch has. Only the hash at the end counts."""
-    step = bytes([1] + [0] * 299)
-    add = lambda *chunks: bytes(sum(parts) % 256 for parts in zip(*chunks))
     flat = bytes(range(100)) * 3
-    tree = {"a": flat, "b": add(flat, step), "c": DATA, "d": add(DATA, step, step)}
+    tree = {"a": flat, "b": add(flat, STEP), "c": DATA, "d": add(DATA, STEP, STEP)}
     tables = from_tree({name: bytes_of(data) for name, data in tree.items()})
     stored = patch(1, flat, tree["b"])
     tables.chunks[1].starts_tensor = True
     put_patch(tables, 1, stored, [copy.copy(tables.chunks[0])])
     # The record of chunk 1, which is a patch of `a` there, and here one of `c`.
-    put_patch(tables, 3, patch(1, add(DATA, step), tree["d"]), [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[2])])
+    put_patch(tables, 3, patch(1, add(DATA, STEP), tree["d"]), [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[2])])
     return KitCase("patch-with-another-base", "a base that is a patch of this file, with another base below it than there", build(tables))
 
 
@@ -318,6 +521,10 @@ def missing_files() -> Iterator[KitCase]:
         ("another", "the other file begins differently", {"base.espalier": bytes(another)}),
     ):
         yield KitCase(f"missing-{name}", about, data, beside, INCOMPLETE)
+    long = {"model.bin": bytes(65536) + b"0123"}
+    other = referred({"a": bytes_of(b"0123")}, long, {0: ("model.bin", 65536)})
+    last = {"model.bin": flipped(long["model.bin"], 65535)}
+    yield KitCase("missing-largest-head", "the last byte of a head of 65,536 bytes is another", other, last, INCOMPLETE)
     yield KitCase("missing-folder", "a folder has the name of the other file", data, {"base.espalier/base.espalier": BASE_FILE}, INCOMPLETE)
     yield from damage_beside_missing()
     base_file = build(from_tree({"x": bytes_of(BASE)}))
@@ -388,6 +595,8 @@ def refused() -> Iterator[KitCase]:
     yield KitCase("refused-shared-bytes", "two chunks of one tensor share bytes of another file", twice, packed, REFUSE)
     (longest,) = (data for name, data, _ in odd_bases() if name == "chain-of-33")
     yield KitCase("refused-patch-in-1.0", "a patch in version 1.0", broken_cases.patch_in_1_0(), verdict=REFUSE)
+    for name, about, data in broken_cases.missing_texts():
+        yield KitCase(f"refused-text-of-{name}", f"{about}, and all texts are used", data, verdict=REFUSE)
     yield KitCase("refused-33-layers", "a chunk that takes 33 records", longest, verdict=REFUSE)
 
 

@@ -21,8 +21,9 @@ import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
-sys.path[:0] = [str(HERE), str(HERE / "readers"), str(TESTS / "reference"), str(TESTS / "support")]
+sys.path[:0] = [str(HERE), str(HERE / "readers"), str(TESTS / "reference"), str(TESTS / "support"), str(TESTS.parent / "scripts/ci")]
 
+import corpora
 import espalier_reference as reference
 import kit_cases
 import reference as reader
@@ -69,6 +70,11 @@ def text_of(expected: dict) -> bytes:
     return ("{" + ",\n".join(parts) + "}\n").encode("ascii")
 
 
+def digest_of(data: bytes) -> str:
+    """The tree digest that the header has."""
+    return data[64:80].hex()
+
+
 def make() -> dict[str, bytes]:
     """The contents of everything that is checked in, by path."""
     made: dict[str, bytes] = {}
@@ -91,17 +97,18 @@ def make() -> dict[str, bytes]:
             rows.append({"file": path, "verdict": "refuse", "rule": rule_of(case), "about": case.about})
             continue
         if case.rule:
-            rows.append({"file": path, "verdict": case.verdict, "rule": case.rule, "about": case.about})
+            rows.append({"file": path, "verdict": case.verdict, "rule": case.rule, "digest": digest_of(case.data), "about": case.about})
             continue
         add(case.name, path, case.about, case.data, case.beside)
         if case.verdict == kit_cases.EITHER:
             rows[-1]["verdict"] = case.verdict
         assert rows[-1]["verdict"] == case.verdict, case.name
-    for name in kit_cases.zstd_frames():
-        rows.append({"file": f"zstd-frames/{name}.espalier", "verdict": "either", "rule": "R-6.10", "about": name.replace("-", " ")})
+    for name, data in kit_cases.zstd_frames().items():
+        row = {"file": f"zstd-frames/{name}.espalier", "verdict": "either", "rule": "R-6.10", "digest": digest_of(data)}
+        rows.append(row | {"about": name.replace("-", " ")})
     for case in kit_cases.large_cases():
         row = {"file": f"large/{case.path()}", "verdict": case.verdict}
-        row |= {"rule": rule_of(case)} if case.verdict == kit_cases.REFUSE else {"digest": case.data[64:80].hex()}
+        row |= {"rule": rule_of(case)} if case.verdict == kit_cases.REFUSE else {"digest": digest_of(case.data)}
         rows.append(row | {"about": case.about})
     rows += hostile_files()
     made["manifest.json"] = ("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n").encode("ascii")
@@ -110,6 +117,7 @@ def make() -> dict[str, bytes]:
 
 def hostile_files() -> list[dict]:
     """The Espalier files of ../corrupt, which stay where they are."""
+    corpora.unpack("corrupt")
     rows = []
     for entry in json.loads((TESTS / "corrupt" / "expected.json").read_text(encoding="ascii")):
         if not entry["file"].endswith(".espalier"):
@@ -123,6 +131,8 @@ def hostile_files() -> list[dict]:
             row |= {"verdict": "accept", "about": "within the limits that every reader has"}
         else:
             row |= {"verdict": "either", "about": "beyond the limits that every reader has"}
+        if row["verdict"] != "refuse":
+            row["digest"] = digest_of((HERE / row["file"]).read_bytes())
         rows.append(row)
     return rows
 
@@ -141,10 +151,6 @@ def renamed(text: str) -> str:
 
 def packed_files() -> dict[str, bytes]:
     """What the archive has, by path: the format's page, the runner, and every file with what to say of it."""
-    sys.path.insert(0, str(TESTS.parent / "scripts/ci"))
-    import corpora
-
-    corpora.unpack("corrupt")
     made = make()
     rows = json.loads(made.pop("manifest.json"))
     for row in rows:
@@ -163,6 +169,9 @@ def packed_files() -> dict[str, bytes]:
     made["README.md"] = renamed(readme).replace("../../docs/format.md", "format.md").encode()
     for name, path in (("format.md", "docs/format.md"), ("LICENSE", "LICENSE"), ("run.py", "tests/conformance/run.py")):
         made[name] = (TESTS.parent / path).read_bytes()
+    # The page's links to other parts of the repository lead nowhere here.
+    page = re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"`\1` of the repository", made["format.md"].decode("utf-8"))
+    made["format.md"] = page.encode("utf-8")
     return made
 
 

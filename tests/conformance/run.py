@@ -3,8 +3,9 @@
 
     run.py --reader "COMMAND {file}"
 
-README.md describes what the command must print. It needs Python 3.9 alone. Large files that are not there are made by ../reference:
-where its packages (numpy, xxhash, zstandard) are missing, a line says how many files were not run. --no-large leaves them out.
+README.md describes what the command must print. It needs Python 3.9 alone. The archive of the kit has all files. The repository lacks the
+large ones, and makes them when they are needed: where the packages for that (numpy, xxhash, zstandard) are missing, a line says how many
+files were not run. --no-large leaves them out.
 The last line is "N passed, N failed".
 """
 
@@ -24,7 +25,7 @@ from typing import Iterator
 HERE = pathlib.Path(__file__).resolve().parent
 CORPORA = HERE.parent.parent / "scripts/ci/corpora.py"
 VERDICTS = ("accept", "refuse", "incomplete")
-PACKAGES = ("numpy", "xxhash", "zstandard")  # Those of ../reference.
+PACKAGES = ("numpy", "xxhash", "zstandard")  # What make_kit.py of the repository needs.
 LARGE = "large/"
 PARTS = ("version", "digest", "tensors", "tree", "metadata")
 BATCH = 64
@@ -53,7 +54,8 @@ def ask(reader: str, paths: list[pathlib.Path], timeout: float) -> list[dict]:
     errors = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
     if done.returncode != 0:
         raise BadReader(f"exit code {done.returncode}, and not 0: {' / '.join(errors)}")
-    lines = done.stdout.decode(errors="replace").splitlines()
+    # Only \n ends a line: str.splitlines() would also split at U+2028, which may stand in JSON.
+    lines = done.stdout.decode(errors="replace").removesuffix("\n").split("\n") if done.stdout else []
     if len(lines) != len(paths):
         raise BadReader(f"{len(lines)} lines on standard output for {len(paths)} files")
     try:

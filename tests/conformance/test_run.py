@@ -79,6 +79,24 @@ class Runner(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
         self.assertIn("no answer within 0.1 s", lines[0])
 
+    def test_only_newlines_end_a_line(self):
+        # U+2028, U+2029 and U+0085 may stand in the text of a JSON document as they are.
+        words = "sys.stdout.reconfigure(encoding='utf-8'); print(json.dumps(line | {'why': 'a\\u2028b\\u2029c\\u0085d'}, ensure_ascii=False)); continue"
+        status, lines = self.changed(words)
+        self.assertEqual(status, 0, lines)
+        self.fails("print(json.dumps(line)); print()", "lines on standard output for 1 files")
+
+    def test_the_digest_of_a_hostile_file_to_accept_must_be_right(self):
+        rows = [row for row in ROWS if row["file"].startswith("../corrupt/") and row["verdict"] != "refuse"]
+        self.assertTrue(rows and all("digest" in row for row in rows))
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as stream:
+            stream.write(CHANGED.format(right=shlex.split(RIGHT), change="line['digest'] = '00' * 16"))
+            stream.flush()
+            for only in ("files/limit-rank", "corrupt/files/files-missing/", "zstd-frames/fse"):
+                status, lines = self.run_on(f"{sys.executable} {stream.name} {{files}}", only)
+                self.assertEqual(status, 1, only)
+                self.assertIn("the tree digest is 0000", lines[0])
+
     def test_one_bad_file_of_a_batch_fails_alone(self):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as stream:
             stream.write(CHANGED.format(right=shlex.split(RIGHT), change="'tied' in path and sys.exit(1)"))
@@ -105,7 +123,8 @@ class Runner(unittest.TestCase):
             with tarfile.open(archive) as tar:
                 tar.extractall(folder)
             kit = pathlib.Path(folder, "espalier-conformance-kit")
-            self.assertNotIn("../", (kit / "README.md").read_text(encoding="utf-8"))
+            for page in ("README.md", "format.md"):
+                self.assertNotIn("../", (kit / page).read_text(encoding="utf-8"))
             done = subprocess.run([sys.executable, "-S", str(kit / "run.py"), "--reader", f"{RIGHT} {{files}}"],
                                   capture_output=True, text=True, check=False)  # fmt: skip
             self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, f"{len(ROWS)} passed, 0 failed"), done.stderr)

@@ -586,7 +586,7 @@ def check_blocks(file):
 
 def check_tensor_names(file):
     """Every tensor is named by nodes, in sequence, and a placeholder's only by its own."""
-    named = []  # The kind of the first node of each tensor.
+    named = {}  # The kind of the first node of each tensor.
     for i, (kind, _, _, _, value, _) in enumerate(file.index.nodes.rows):
         if kind not in (TENSOR, PLACEHOLDER):
             continue
@@ -594,8 +594,8 @@ def check_tensor_names(file):
         need("R-4.5", i < file.metadata_children, f"node {i}, a tensor, stands in the metadata", offset)
         need("R-5.1", value < len(file.tensors), f"tensor {value} does not exist", offset)
         need("R-5.1", value <= len(named), f"tensor {value} is named before tensor {len(named)}", offset)
-        if value == len(named):
-            named.append(kind)
+        if value not in named:
+            named[value] = kind
             file.tensors[value].placeholder = kind == PLACEHOLDER
         else:
             shared = kind == named[value] == TENSOR

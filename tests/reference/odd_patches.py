@@ -214,12 +214,13 @@ def odd_bases():
     add = lambda tables: tables.bases.append(copy.copy(tables.bases[0]))
     yield "missing", based(lambda tables: tables.bases.clear()), "chunk 2 lacks a base"
     yield "left-over", based(add), "base 1 has no patch"
-    yield "of-itself", based(bases=[2]), "base 0 is no chunk before its patch"
+    yield "of-itself", build(of_itself()), "base 0 is no chunk before its patch"
     later = {"a": Array("u8", (300,), DATA), "b": Array("u8", (300,), BASE)}
     tables = from_tree(later)
     put_patch(tables, 0, sparse(), [copy.copy(tables.chunks[1])])
     yield "later", build(tables), "base 0 is no chunk before its patch"
-    for name, fields in (("hash", {"hash": bytes(16)}), ("offset", {"offset": 5}), ("offset-largest", {"offset": 2**64 - 1})):
+    yield "with-another-hash", based(set_base(0, hash=bytes(16))), "base 0 is no chunk before its patch"
+    for name, fields in (("offset", {"offset": 5}), ("offset-largest", {"offset": 2**64 - 1})):
         # A copy of the bytes, so that the builder does not know that they are a chunk's.
         yield f"with-another-{name}", based(apart, set_base(0, **fields)), "base 0 is no chunk before its patch"
     yield "longer", based(apart, set_base(0, stored=301)), "base 0 has the wrong length"
@@ -244,6 +245,15 @@ def odd_bases():
     raw = lambda tables: (setattr(tables.chunks[2], "data", DATA), tables.bases.clear())
     yield "feature-unused", based(unused, raw, header={"features": 8}), "the features that the file uses are 0x0"
     yield "minor-0", based(header={"minor": 0}), "do not belong to version 1.0"
+
+
+def of_itself():
+    """Tables of a patch that is applied to `a`, and then, as its own base, once more."""
+    once, data = (BASE[:200] + bytes([count, 256 - 2 * count]) + BASE[202:] for count in (1, 2))
+    tables = from_tree({"a": Array("u8", (300,), BASE), "z": Array("u8", (300,), data)})
+    put_patch(tables, 1, patch(1, BASE, once), [])
+    tables.bases = [copy.copy(tables.chunks[1]), copy.copy(tables.chunks[0])]
+    return tables
 
 
 def apart(tables):

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -93,10 +94,15 @@ struct Computed {
 std::optional<Computed> compute(const Planning& planning, const std::string& word,
                                 const std::vector<Scalar>& expressions, const WordNumbers& known) {
   for (const Scalar& expression : expressions) {
-    const auto value = evaluate(expression, [&](const std::string& name) {
-      if (name != word) return known(name);
-      return planning.options.config ? planning.options.config(name) : std::nullopt;
+    bool is_number = true;
+    auto value = evaluate(expression, [&](const std::string& name) {
+      const auto number = name != word              ? known(name)
+                          : planning.options.config ? planning.options.config(name)
+                                                    : std::nullopt;
+      is_number = is_number && !(number && std::isnan(*number));
+      return number;
     });
+    if (!is_number) value = std::numeric_limits<double>::quiet_NaN();
     if (value) return Computed{*value, "by " + to_string(expression)};
   }
   return std::nullopt;

@@ -332,3 +332,17 @@ def test_lists_and_integer_keys_stay_what_they_are(tmp_path):
     check(part["runs"], [{"b": 1, "c": ones}, (2, "x")])
     with pytest.raises(espalier.EspalierError, match="both what a rule makes and a container"):
         espalier.map(path, {"espalier_map": 1, "right": {"tree": "flat"}, "rest": "keep", "rules": ["w <-> runs"]}).load()
+
+
+@pytest.mark.parametrize("state", [[1, 2], (3,), {0: 1, 1: 2}, {"a": 1, 0: 2}, [1, {"a": 2}]])
+def test_what_stands_at_the_root_under_a_number_is_kept(tmp_path, state):
+    """Each once vanished, or ended the program."""
+    def arrays(value):
+        if isinstance(value, dict):
+            return {key: arrays(each) for key, each in value.items()}
+        return type(value)(map(arrays, value)) if isinstance(value, (list, tuple)) else np.full((2, 3), value, np.float32)
+
+    whole = arrays(state)
+    espalier.save(tmp_path / "in.espalier", whole, sync=False)
+    made = espalier.map(tmp_path / "in.espalier", "unwrap").load()
+    assert repr(made) == repr(whole) if not isinstance(state, dict) else made.keys() == whole.keys() and all(np.array_equal(made[key], whole[key]) for key in whole)

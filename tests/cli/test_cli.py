@@ -588,6 +588,11 @@ class Verify(Cli):
         self.assertEqual(len(self.text("needs", folder).splitlines()), 2)
         self.run_cli("flatten", folder, "-o", self.new("one.espalier"))
         self.assertEqual(self.text("diff", folder, self.new("one.espalier")), EQUAL_BY_HASHES)
+        # As a base it is its file, and not one of the folder's name.
+        self.run_cli("convert", self.new("one.espalier"), folder / "next.espalier", "--base", folder)
+        self.assertIn("ok (5 tensors", self.text("verify", folder / "next.espalier"))
+        self.assertNotIn("run", self.text("needs", folder / "next.espalier").splitlines())
+        os.remove(folder / "next.espalier")
         self.assertEqual(self.text("needs", self.new("one.espalier")), "")
         for column, value in ((0, 6.0), (5, 11.0)):  # of two processes
             self.assertIn(f"{value:g}", self.text("show", folder, "model/columns", "--slice", f"1,{column}"))

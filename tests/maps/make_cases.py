@@ -305,7 +305,8 @@ def gemma_maxtext():
     at = "params.decoder.layers."
     right = {}
     for name, to in (("q", "query"), ("k", "key"), ("v", "value")):
-        weight = stack(f"self_attn.{name}_proj")
+        # MaxText's attention does not divide by the root of the size of a head: its converters put that into the query.
+        weight = stack(f"self_attn.{name}_proj") / (math.sqrt(HEAD) if name == "q" else 1)
         right[at + f"self_attention.{to}.kernel"] = weight.reshape(LAYERS, -1, HEAD, WIDTH).permute(3, 0, 1, 2).contiguous()
     right[at + "self_attention.out.kernel"] = stack("self_attn.o_proj").reshape(LAYERS, WIDTH, HEADS, HEAD).permute(2, 0, 3, 1).contiguous()
     right[at + "mlp.wi_0.kernel"] = stack("mlp.gate_proj").permute(2, 0, 1).contiguous()
@@ -318,7 +319,7 @@ def gemma_maxtext():
     right["params.token_embedder.embedding"] = (left["model.embed_tokens.weight"].double() * scale).bfloat16()
     # WIDTH is a square, so nothing is rounded on the way back; norms are not rounded in f32.
     return {"left": left, "right": right, "config": {"head_dim": HEAD, "hidden_size": WIDTH}, "back_dtype": "bf16",
-            "by": "torch, as MaxText documents it"}
+            "by": "torch, as MaxText's converters compute it"}
 
 
 @case

@@ -274,3 +274,12 @@ def test_a_url_is_refused():
 
 if __name__ == "__main__":
     worker(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+
+
+def test_a_folder_of_two_checkpoints_is_none_of_them(tmp_path):
+    for name in ("index.espalier", ".metadata"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(espalier.EspalierError, match="two checkpoints"):
+        EspalierReader(tmp_path).read_metadata()
+    with pytest.raises(espalier.EspalierError, match="two checkpoints"):
+        espalier.load(tmp_path)

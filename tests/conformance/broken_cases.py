@@ -278,7 +278,7 @@ def tensors() -> Iterator[tuple[str, str, bytes]]:
 
 
 def changed_order(pair: list) -> bytes:
-    """Two tensors, of which the second is named first, with the digest of that."""
+    """Two tensors in the wrong order: the second is named first. The tree digest is that of this order."""
     tables = from_tree(pair)
     nodes_from(2, "value", 1, 0)(tables)
     tables.tree_digest = tree_digest(pair[::-1])
@@ -472,7 +472,7 @@ def several(
 
 
 def good_several() -> Iterator[Case]:
-    """Tensors of several chunks, some of which lie elsewhere: files to accept."""
+    """Tensors of several chunks, here and in other files: files to accept."""
     for name in ("here-there-here", "there-here-here", "there-here-there-here", "here-here-there", "there-there-here", "here-there-there-here-here"):
         data, beside = several(*name.split("-"))
         yield f"several-{name}", "a tensor of several chunks, in this order here and there", data, beside

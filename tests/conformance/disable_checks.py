@@ -150,7 +150,7 @@ MISREADINGS = [
 HEAD = """# Which file notices which check
 
 `disable_checks.py write` makes this table: it disables each check of the reference reader ([../reference](../reference)), one at a time,
-and looks for a file of the kit of which the reader then says something else. The test `conformance.checks` repeats that for each line.
+and looks for a kit file that then gives another result. The test `conformance.checks` repeats that for each line.
 
 - The text is the reader's message, with `...` for what it fills in. "Only" names one part of a condition of several.
 - `accepts`: without the check, the reader accepts the file. `fails`: it ends with an error that is no verdict, such as an index out of

@@ -399,7 +399,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         # Workers read with random numbers of their own.
         if type(inner) is DataLoader and inner.batch_sampler is not None and inner.num_workers == 0:
             self._batches = _Batches(inner.batch_sampler, self.args.device)
-            vars(inner)["batch_sampler"] = self._batches  # A DataLoader lets nobody set it.
+            vars(inner)["batch_sampler"] = self._batches  # DataLoader.__setattr__() refuses this name.
         return loader
 
     def _run_epoch(self, *args: Any, **options: Any) -> Any:

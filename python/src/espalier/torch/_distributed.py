@@ -401,7 +401,12 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         path = self.checkpoint_id / _INDEX
         self._of_torch = None
-        if not path.exists() and (self.checkpoint_id / ".metadata").exists():
+        has_metadata = (self.checkpoint_id / ".metadata").exists()
+        if path.exists() and has_metadata:  # One of them may be of an earlier save.
+            raise EspalierError(
+                f"{self.checkpoint_id} is a folder of two checkpoints, which {_INDEX} and .metadata name; move the files of one away"
+            )
+        if has_metadata:
             self._of_torch = FileSystemReader(self.checkpoint_id)
             return self._of_torch.read_metadata(*args, **kwargs)
         with Checkpoint(path, **self._options) as checkpoint:

@@ -60,6 +60,13 @@ class Data(torch.utils.data.Dataset):
         return {"x": self.x[i] + noise, "labels": self.labels[i]}
 
 
+class Stream(torch.utils.data.IterableDataset):
+    """The same rows in their order, and their number is not known."""
+
+    def __iter__(self):
+        return (Data(count=256)[i] for i in range(256))
+
+
 def trainer(folder, cut=None, data=None, cls=EspalierTrainer, callbacks=(), **options):
     transformers.set_seed(0)
     options = {
@@ -292,6 +299,16 @@ def test_what_does_not_go_with_it_is_refused(options, message, tmp_path, monkeyp
     monkeypatch.setattr(transformers.Trainer, "init_hf_repo", lambda *_, **__: None)
     with pytest.raises(espalier.Unsupported, match=message):
         trainer(tmp_path, **options)
+
+
+def test_a_stream_is_refused_or_begins_anew(tmp_path):
+    with pytest.raises(espalier.Unsupported, match="IterableDataset"):
+        trainer(tmp_path, data=Stream()).train()
+    with pytest.raises(Crash):
+        trainer(tmp_path, data=Stream(), cut=CUT, ignore_data_skip=True).train()
+    again = trainer(tmp_path, data=Stream(), ignore_data_skip=True)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == STEPS
 
 
 def test_another_version_of_transformers_is_refused(tmp_path, monkeypatch):

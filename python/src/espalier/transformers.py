@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 import transformers
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 from transformers.trainer_callback import ExportableState
 
 from ._api import load
@@ -107,6 +107,8 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
     best checkpoint. Seeds, batch size, accumulation, number of processes and length of the data must be the same, or
     resuming is an error: the position in the data depends on them. Random numbers that a dataset draws in `__getitem__` are
     repeated without workers only (`dataloader_num_workers=0`).
+
+    An `IterableDataset` is refused, unless `ignore_data_skip=True` lets each resume begin the data anew.
 
     For one process, and for several with the same weights (DDP), which must all see the folder. FSDP and DeepSpeed are
     refused.
@@ -253,6 +255,11 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: Any = None) -> Any:
         if trial is not None:
             raise Unsupported("EspalierMixin does not go with a search for hyper-parameters; use a plain Trainer for it")
+        if isinstance(self.train_dataset, IterableDataset) and not self.args.ignore_data_skip:
+            raise Unsupported(
+                "EspalierMixin does not go with an IterableDataset: a resumed run would see other random numbers than one that was "
+                "not interrupted; use a dataset with indices, or begin the data anew on each resume with ignore_data_skip=True"
+            )
         self._resumed, self._skipped, self._is_epoch_pending, self._is_rng_due = None, 0, False, False
         self._epoch_ended, self._elapsed = False, 0.0
         evaluates_first = self.args.eval_on_start

@@ -10,6 +10,10 @@ namespace espalier {
 /// numbers; 0 if it begins with none.
 double parse_real(const char* digits);
 
+/// The same by whole numbers alone, for WebAssembly: strtod() computes with long doubles there,
+/// whose code takes 12 KB. Slower.
+double parse_real_in_little_code(const char* digits);
+
 /// A decimal that parse_real() takes for the same finite double: "0.5", "16.0", "1e30".
 std::string print_real(double value);
 

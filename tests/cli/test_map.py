@@ -4,6 +4,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_ma
 """
 
 import json
+import math
 import os
 import pathlib
 import resource
@@ -302,6 +303,41 @@ class Map(Writing):
         self.assertEqual(self.values("scaled.espalier", "model.A"), [0, 2, 4, 6])
         self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg"), [10, 10.5, 11, 11.5])
         self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg_sq"), [10, 10.25, 10.5, 10.75])
+
+    def test_state_of_another_shape_than_its_parameter(self):
+        turn = self.write("turn.json", b'{"espalier_map": 1, "sizes": {"h": 2}, "rules": '
+                          b'["w [(h 2 p) n] <-> w [(h p 2) n]", "v [n] <-> u [n]", "? x -> drop"]}')
+        options = ("--map", turn, "--at", "m", "--along", "o.{param}.{slot}")
+
+        def state(*tensors, parameters=(("m.w", [8, 2]), ("m.v", [4]))):
+            return self.write("state.safetensors", safetensors(
+                [(name, "F32", shape, counting(math.prod(shape))) for name, shape in (*parameters, *tensors)]))
+
+        def refused(*tensors, **more):
+            return self.errors("map", state(*tensors, **more), self.new("no.espalier"), *options)
+
+        # The rule would find other sizes for it, and move other elements.
+        moved = "'o.w.exp_avg' is [4 2] and lies along 'w' of [8 2]: state of another shape can be renamed, and the map does more"
+        self.assertIn(moved, refused(("o.w.exp_avg", [4, 2])))
+        self.assertIn("code map_not_invertible", self.stderr)
+        # Of state without parameters, that of another slot tells the shape.
+        self.assertIn("'o.w.exp_avg_sq' is [4 2] and lies along 'w' of [8 2]",
+                      refused(("o.w.exp_avg", [8, 2]), ("o.w.exp_avg_sq", [4, 2]), parameters=()))
+        # Adafactor's, of rows and columns, and what is no slot.
+        for slot, shape in (("row_var", [8, 1]), ("col_var", [2]), ("own", []), ("own", [4, 2])):
+            self.assertIn(f"'o.w.{slot}' is [{' '.join(map(str, shape))}] and lies along 'w'", refused((f"o.w.{slot}", shape)))
+        # What is one number for each parameter, and is not.
+        self.assertIn("'o.w.step' is [8 2], and 'step' is one number for each parameter", refused(("o.w.step", [8, 2])))
+        # State of no parameter has no shape to follow.
+        self.assertIn("'o.z.exp_avg' lies along 'z', and there is no such parameter", refused(("o.z.exp_avg", [8, 2])))
+        # Of a parameter that is renamed, and of one that is dropped, it may have any shape.
+        parameters = (("m.w", [8, 2]), ("m.v", [4]), ("m.x", [3]))
+        made = state(("o.v.exp_avg", [2, 2]), ("o.v.row_var", [1]), ("o.v.step", [3]), ("o.x.exp_avg", [7]), ("o.w.exp_avg", [8, 2]),
+                     ("o.w.step", [1]), parameters=parameters)
+        self.text("map", made, self.new("made.espalier"), *options)
+        shapes = {node["path"]: node["shape"] for node in self.json("ls", self.new("made.espalier"))["nodes"]}
+        self.assertEqual(shapes, {"m.w": [8, 2], "m.u": [4], "o.u.exp_avg": [2, 2], "o.u.row_var": [1], "o.u.step": [3],
+                                  "o.w.exp_avg": [8, 2], "o.w.step": [1]})
 
     def test_factors_of_an_adapter_follow_their_weights(self):
         base = "base_model.model.l.0."

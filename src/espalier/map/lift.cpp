@@ -10,8 +10,10 @@
 
 #include "espalier/base/merge_sort.h"
 #include "espalier/map/adapter.h"
+#include "espalier/map/blocks.h"
 #include "espalier/map/kept_state.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/pieces.h"
 
 namespace espalier {
 namespace {
@@ -106,14 +108,13 @@ class MapLifter {
     }
     if (auto ok = number_parameters(); !ok) return propagate(ok);
     tell_slots();
-    for (auto& [key, state] : states_) {
-      if (state.slot != MapAlong::Slot::kScalar) {
-        if (auto ok = lift(state); !ok) return propagate(ok);
-      }
-    }
-    for (auto& [key, state] : states_) {
-      if (state.slot == MapAlong::Slot::kScalar) {
-        if (auto ok = lift_scalars(state); !ok) return propagate(ok);
+    // Without parameters, the state of known slots says what their shapes are.
+    for (const auto is_turn : {is_moment, is_unknown, is_scalar}) {
+      for (auto& [key, state] : states_) {
+        if (!is_turn(state)) continue;
+        if (auto ok = is_scalar(state) ? lift_scalars(state) : lift(state); !ok) {
+          return propagate(ok);
+        }
       }
     }
     for (const std::uint32_t leaf : others_) keep(leaf);
@@ -148,12 +149,24 @@ class MapLifter {
     std::vector<std::uint32_t> leaves;
     std::vector<std::string> params;
   };
+  static bool is_unknown(const State& state) { return !state.slot; }
+  static bool is_scalar(const State& state) { return state.slot == MapAlong::Slot::kScalar; }
+  static bool is_moment(const State& state) { return !is_unknown(state) && !is_scalar(state); }
   // A target of parameters: what scalars follow.
   struct Made {
     std::string name;
     std::vector<std::string> params;
     std::uint32_t rule = 0;
   };
+  // A parameter that is read.
+  struct Param {
+    std::vector<std::uint64_t> shape;
+    // The target whose elements are those of the parameter, in its order; kMoved if there is none.
+    std::size_t made = kMoved;
+    // The rule that drops it.
+    std::optional<std::uint32_t> dropped = std::nullopt;
+  };
+  static constexpr std::size_t kMoved = ~std::size_t{0};
 
   tl::unexpected<Error> bad_place(const std::string& text, const std::string& why) const {
     return invalid_map("\"along\": " + in_quotes(text) + ' ' + why);
@@ -474,8 +487,8 @@ class MapLifter {
     const auto renumber = [&](std::uint32_t& leaf) {
       if (leaf != MapPiece::kZeros) leaf = leaves[leaf];
     };
+    if (are_parameters) note(made);
     for (MapTarget& target : made.targets_) {
-      if (are_parameters) note(made, target);
       renumber(target.source);
       for (MapPiece& piece : target.pieces) renumber(piece.source);
       for (MapTerm& term : target.terms) {
@@ -502,7 +515,6 @@ class MapLifter {
       plan_.losses_.push_back(std::move(loss));
     }
     for (MapPlan::Dropped dropped : made.dropped_) {
-      if (are_parameters) dropped_rules_[made.leaves_[dropped.leaf].name] = dropped.rule;
       renumber(dropped.leaf);
       plan_.dropped_.push_back(dropped);
     }
@@ -514,16 +526,72 @@ class MapLifter {
     plan_.kept_ += made.kept_;
   }
 
-  // Remembers the parameters of a target, for its scalars.
-  void note(const MapPlan& made, const MapTarget& target) {
-    Made all{target.name, {}, target.rule};
-    for (const std::uint32_t source : target.sources()) {
-      all.params.push_back(made.leaves_[source].name);
+  // Remembers parameters and what is made of them, for their state.
+  void note(const MapPlan& made) {
+    for (const MapLeaf& leaf : made.leaves_) known_.try_emplace(leaf.name, Param{leaf.shape});
+    for (const MapTarget& target : made.targets_) {
+      const bool is_renamed = target.source != MapPiece::kZeros ||
+                              (target.pieces.size() == 1 && target.pieces.front().steps.empty() &&
+                               work_of(target, made.leaves_) == MapWork::kRename);
+      Made all{target.name, {}, target.rule};
+      for (const std::uint32_t source : target.sources()) {
+        all.params.push_back(made.leaves_[source].name);
+        if (is_renamed) known_[all.params.back()].made = made_.size();
+      }
+      made_.push_back(std::move(all));
     }
-    made_.push_back(std::move(all));
+    for (const MapEqual& equal : made.equals_) {
+      if (equal.piece) continue;
+      known_[made.leaves_[equal.second].name].made = known_[made.leaves_[equal.first].name].made;
+    }
+    for (const MapPlan::Dropped& dropped : made.dropped_) {
+      known_[made.leaves_[dropped.leaf].name].dropped = dropped.rule;
+    }
+  }
+
+  // The parameter that a leaf of state lies along; null if only state tells what it is.
+  Result<const Param*> param_of(const State& state, std::size_t i) const {
+    const auto found = known_.find(state.params[i]);
+    if (found != known_.end()) return &found->second;
+    if (parameters_.empty()) return nullptr;
+    return no_param(state, i);
+  }
+
+  tl::unexpected<Error> no_param(const State& state, std::size_t i) const {
+    return fail(ErrorCode::kMapUnmatched, in_quotes(plan_.leaves_[state.leaves[i]].name) +
+                                              " lies along " + in_quotes(state.params[i]) +
+                                              ", and there is no such parameter");
+  }
+
+  // State of another shape than its parameter's is taken out of `state`, and keeps its elements.
+  Result<void> rename_others(State& state) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < state.leaves.size(); ++i) {
+      const MapLeaf& leaf = plan_.leaves_[state.leaves[i]];
+      const auto param = param_of(state, i);
+      if (!param) return propagate(param);
+      if (*param == nullptr || (*param)->dropped || (*param)->shape == leaf.shape) {
+        if (state.slot) known_.try_emplace(state.params[i], Param{leaf.shape});
+        state.leaves[kept] = state.leaves[i];
+        std::swap(state.params[kept++], state.params[i]);
+        continue;
+      }
+      if ((*param)->made == kMoved) {
+        return fail(ErrorCode::kMapNotInvertible,
+                    in_quotes(leaf.name) + " is " + printed(leaf.shape) + " and lies along " +
+                        in_quotes(state.params[i]) + " of " + printed((*param)->shape) +
+                        ": state of another shape can be renamed, and the map does more");
+      }
+      add_whole(state, made_[(*param)->made], state.leaves[i]);
+    }
+    state.leaves.resize(kept);
+    state.params.resize(kept);
+    return {};
   }
 
   Result<void> lift(State& state) {
+    if (auto ok = rename_others(state); !ok) return ok;
+    if (state.leaves.empty()) return {};
     // Of an unknown slot it is not known what arithmetic does to it: it may be moved alone.
     const bool is_known = state.slot.has_value();
     auto made = make(state.leaves, state.params, state.slot.value_or(MapAlong::Slot::kWeight));
@@ -534,7 +602,7 @@ class MapLifter {
     }
     if (!is_known) {
       for (const MapTarget& target : made->targets_) {
-        if (target.work == MapWork::kRename) continue;
+        if (target.work == MapWork::kRename && is_whole(*made, target)) continue;
         return fail(ErrorCode::kMapNotInvertible,
                     in_quotes(state.slot_name) + " along the parameter " + in_quotes(target.name) +
                         " is no slot that is known; say what it is with \"slots\" in \"along\"");
@@ -547,6 +615,28 @@ class MapLifter {
         [&](const std::string& name) { return written_state(state, name); },
         parameters_.empty() && made_.empty());
     return {};
+  }
+
+  // Whether a renamed target would be one with the shape of its parameter, too.
+  bool is_whole(const MapPlan& made, const MapTarget& target) const {
+    if (target.rule == MapTarget::kKept || known_.contains(made.leaves_[target.source].name)) {
+      return true;
+    }
+    const Rule& rule = map_.parts().rules[target.rule];
+    return !tensors_of(rule.left).front()->axes();
+  }
+
+  // Adds a leaf of state that goes to a target of parameters as it is.
+  MapTarget& add_whole(const State& state, const Made& target, std::uint32_t leaf) {
+    MapTarget made;
+    Written place = written_state(state, target.name);
+    made.name = std::move(place.name);
+    made.paths.push_back(std::move(place.path));
+    made.rule = target.rule;
+    made.source = leaf;
+    made.dtype = plan_.leaves_[leaf].dtype;
+    made.shape = plan_.leaves_[leaf].shape;
+    return plan_.targets_.emplace_back(std::move(made));
   }
 
   // Each target gets the scalar of its parameters, which must all have the same.
@@ -587,28 +677,27 @@ class MapLifter {
         }
         plan_.equals_.push_back({target.rule, found.front(), found[i]});
       }
-      MapTarget made;
-      Written place = written_state(state, target.name);
-      made.name = std::move(place.name);
-      made.paths.push_back(std::move(place.path));
-      made.rule = target.rule;
-      made.source = found.front();
       // A step that several parameters share would count each of them.
-      made.is_copy = !used.insert(made.source).second;
-      made.dtype = plan_.leaves_[made.source].dtype;
-      made.shape = plan_.leaves_[made.source].shape;
-      plan_.targets_.push_back(std::move(made));
+      const bool is_copy = !used.insert(found.front()).second;
+      add_whole(state, target, found.front()).is_copy = is_copy;
     }
     for (std::size_t i = 0; i < state.leaves.size(); ++i) {
-      const auto dropped = dropped_rules_.find(state.params[i]);
-      if (dropped != dropped_rules_.end()) {
-        plan_.dropped_.push_back({state.leaves[i], dropped->second});
+      const MapLeaf& leaf = plan_.leaves_[state.leaves[i]];
+      const auto param = param_of(state, i);
+      if (!param) return propagate(param);
+      if (*param != nullptr && (*param)->dropped) {
+        plan_.dropped_.push_back({state.leaves[i], *(*param)->dropped});
         continue;
       }
-      if (known.contains(state.params[i])) continue;
-      return fail(ErrorCode::kMapUnmatched, in_quotes(plan_.leaves_[state.leaves[i]].name) +
-                                                " lies along " + in_quotes(state.params[i]) +
-                                                ", and there is no such parameter");
+      if (*param == nullptr || !known.contains(state.params[i])) return no_param(state, i);
+      const bool is_one = std::all_of(leaf.shape.begin(), leaf.shape.end(),
+                                      [](std::uint64_t size) { return size == 1; });
+      if (is_one || (*param)->made != kMoved) continue;
+      return fail(ErrorCode::kMapNotInvertible,
+                  in_quotes(leaf.name) + " is " + printed(leaf.shape) + ", and " +
+                      in_quotes(state.slot_name) +
+                      " is one number for each parameter; say what it is with \"slots\" in "
+                      "\"along\"");
     }
     return {};
   }
@@ -638,8 +727,8 @@ class MapLifter {
   std::vector<Made> made_;
   std::unordered_map<std::string_view, std::uint32_t> params_by_number_;  // in options_.params
   std::unordered_map<std::string_view, std::uint32_t> params_by_name_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;        // of parameters that are made
-  std::unordered_map<std::string, std::uint32_t> dropped_rules_;  // by parameter
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of parameters that are made
+  std::unordered_map<std::string, Param> known_;
 };
 
 std::optional<MapAlong::Slot> known_slot(std::string_view name) {

@@ -339,6 +339,55 @@ class Map(Writing):
         self.assertEqual(shapes, {"m.w": [8, 2], "m.u": [4], "o.u.exp_avg": [2, 2], "o.u.row_var": [1], "o.u.step": [3],
                                   "o.w.exp_avg": [8, 2], "o.w.step": [1]})
 
+    def test_state_that_would_stay_behind(self):
+        turn = self.write("turn.json", b'{"espalier_map": 1, "rest": "keep", "rules": '
+                          b'["{p...}.weight [a b] <-> {p...}.weight [b a]", "{p...}.bias <-> {p...}.bias"]}')
+        parameters = [("m.a.weight", [2, 3]), ("m.a.bias", [2]), ("m.b.weight", [3, 2]), ("m.b.bias", [3]), ("m.c.d.weight", [4, 2])]
+
+        def file(*tensors):
+            return self.write("state.safetensors", safetensors(
+                [(name, "F32", shape, counting(math.prod(shape))) for name, shape in (*parameters, *tensors)]))
+
+        def refused(*tensors):
+            errors = self.errors("map", file(*tensors), "--plan", "--map", turn, "--at", "m")
+            self.assertIn("code map_unmatched", errors)
+            return errors
+
+        def noted(*tensors):
+            text = self.text("map", file(*tensors), "--plan", "--map", turn, "--at", "m")
+            notes = [line for line in text.splitlines() if line.startswith("note: ")]
+            self.assertEqual(self.json("map", self.new("state.safetensors"), "--plan", "--map", turn, "--at", "m").get("notes", []),
+                             [note.removeprefix("note: ") for note in notes])
+            return "".join(notes)
+
+        # The name of the parameter, as it is or with dots as other signs, and with that of --at.
+        self.assertIn("with --along 'o.{param}.{slot}'", refused(("o.a.weight.exp_avg", [2, 3])))
+        for name in ("o.a_weight.exp_avg", "o.exp_avg.a_weight", "o.m_c_d_weight.own", "o.c/d/weight.v", "a-weight.v"):
+            shape = [4, 2] if "c" in name.split("exp_avg")[0] else [2, 3]
+            said = refused((name, shape))
+            self.assertIn(f"'{name}' looks like state of 'm.{'c.d' if shape[0] == 4 else 'a'}.weight'", said)
+            self.assertIn("would stay as it is; --along takes it if it has the name of the parameter as it is", said)
+        # A slot beside its parameter, whose name may stand before it.
+        for name in ("m.a.exp_avg", "m.a.weight_exp_avg", "m.a.weight-momentum_buffer"):
+            self.assertIn(f"'{name}' looks like state of 'm.a.weight'", refused((name, [2, 3])))
+        # Numbers: below the slot, at the root, and with a slot that is not known.
+        self.assertIn("with --along 'o.{slot}.{param#}'", refused(("o.exp_avg.0", [2, 3])))
+        self.assertIn("with --along '{slot}.{param#}'", refused(("exp_avg.0", [2, 3])))
+        self.assertIn("with --along 'o.{param#}.{slot}'", refused(("o.0.exp_avg", [2, 3])))
+        for name, along in (("o.{}.own", "o.{param#}.{slot}"), ("o.own.{}", "o.{slot}.{param#}"), ("o.s.{}.own", "o.s.{param#}.{slot}"), ("o.p{}", "")):
+            own = [(name.format(i), shape) for i, (_, shape) in enumerate(parameters)]
+            self.assertIn(f"--along '{along}'" if along else "looks like state of", refused(*own))
+            self.assertIn("looks like state of", refused(*own[:3]))
+            # Two of five, or one more: not told.
+            self.assertIn(f"'{own[0][0]}' has the shape of 'm.a.weight', which the map changes, and stays as it is", noted(*own[:2]))
+            self.assertIn("(and 3 more)", noted(*own, (name.format(9), [2, 3])))
+        # What may be another thing is named in a note.
+        self.assertIn("'x.y' has the shape of 'm.a.weight'", noted(("x.y", [2, 3])))
+        self.assertIn("'m.a.other' has the shape of 'm.a.weight'", noted(("m.a.other", [2, 3])))
+        # Another shape, that of what stays, and what is asked for.
+        self.assertEqual(noted(("x.y", [6]), ("o.0.exp_avg", [5]), ("o.1.own", [2]), ("m.a.exp_avg", [2])), "")
+        self.assertNotIn("note", self.text("map", file(("x.y", [2, 3])), "--plan", "--map", turn, "--at", "m", "--along", "none"))
+
     def test_factors_of_an_adapter_follow_their_weights(self):
         base = "base_model.model.l.0."
         names = ("--map", self.map, "--set", "p=2", "--lora", "peft <-> torchtune", "--no-metadata")

@@ -231,7 +231,18 @@ void print_adapter(Output& out, const MapPlan& plan) {
   if (!plan.adapter()) return;
   out.print("adapter: {}\n", plan.adapter()->modules.empty() ? std::string("no module")
                                                              : scales_text(*plan.adapter()));
-  for (const std::string& note : plan.adapter()->notes) {
+}
+
+std::vector<std::string> notes_of(const MapPlan& plan) {
+  std::vector<std::string> notes = plan.notes();
+  if (plan.adapter()) {
+    notes.insert(notes.end(), plan.adapter()->notes.begin(), plan.adapter()->notes.end());
+  }
+  return notes;
+}
+
+void print_notes(Output& out, const MapPlan& plan) {
+  for (const std::string& note : notes_of(plan)) {
     out.print("note: {}\n", shortened(escaped(note), kMaxMessageBytes));
   }
 }
@@ -259,10 +270,14 @@ void write_adapter(JsonWriter& json, const MapPlan& plan) {
   for (const MapAdapted& each : plan.adapter()->modules) json.value(each.module);
   json.end_array();
   json.end_object();
-  if (plan.adapter()->notes.empty()) return;
+}
+
+void write_notes(JsonWriter& json, const MapPlan& plan) {
+  const std::vector<std::string> notes = notes_of(plan);
+  if (notes.empty()) return;
   json.key("notes");
   json.begin_array();
-  for (const std::string& note : plan.adapter()->notes) json.value(note);
+  for (const std::string& note : notes) json.value(note);
   json.end_array();
 }
 
@@ -393,6 +408,7 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
                 : std::string(),
             format_size(totals.writes), format_size(memory));
   print_adapter(out, plan);
+  print_notes(out, plan);
 }
 
 void print_unread(Output& out, const std::optional<std::string>& unread) {
@@ -407,6 +423,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
             counted(totals.dropped, "source"));
   for (const std::string& loss : lost_places_of(mapped)) out.print("loses: {}\n", escaped(loss));
   print_adapter(out, mapped.plan());
+  print_notes(out, mapped.plan());
   const MapRounding rounding = mapped.targets().rounding();
   if (rounding.overflows > 0) {
     out.print("{} became infinite\n", counted(rounding.overflows, "number"));
@@ -453,6 +470,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
   }
   json.end_array();
   write_adapter(json, plan);
+  write_notes(json, plan);
   write_totals(json, mapped);
   if (unread) json.member("output", std::string_view(*unread));
   if (!written.empty()) {

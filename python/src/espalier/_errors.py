@@ -116,6 +116,7 @@ _IN_PYTHON = (
     ("--partial", "partial=True"),
     ("or give it: --set ", "or give it in sizes=: "),
     ("take it along with --along ", "take it along with along="),
+    ("; --along takes it", "; along= takes it"),
     ("keep it with --along none", 'keep it with along="none"'),
     ("--along-scaled", "along_scaled=True"),
     ("Limits::", "the limit "),

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "espalier/base/ascii.h"
@@ -18,8 +20,20 @@ namespace {
 // A name has N^2 stretches of segments: no more of them are looked at.
 constexpr std::size_t kMostSegments = 48;
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+// Where the last digits of a segment begin.
+std::size_t digits_of(std::string_view segment) {
+  std::size_t at = segment.size();
+  while (at > 0 && is_digit(segment[at - 1])) --at;
+  return at;
+}
+
+// Keys that are made of names often have other signs for the dots.
+std::string with_dots(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c == '_' || c == '/' || c == '-') c = '.';
+  }
+  return text;
 }
 
 // The places where the segments of a name begin, and one behind its end.
@@ -32,46 +46,81 @@ std::vector<std::size_t> segments_of(std::string_view name, char separator) {
   return begins;
 }
 
+// "exp_avg" of "weight_exp_avg".
+bool ends_in_slot(std::string_view segment) {
+  for (;;) {
+    if (known_slot(segment)) return true;
+    const std::size_t sign = segment.find_first_of("_-");
+    if (sign == std::string_view::npos) return false;
+    segment.remove_prefix(sign + 1);
+  }
+}
+
+// A tensor that a plan keeps as it is, though it has the shape of a parameter that it changes.
+struct KeptState {
+  std::uint32_t leaf;
+  std::uint32_t parameter;
+  std::string along;  // the name for LiftOptions::along; empty if none takes it
+};
+
 class KeptStateFinder {
  public:
   KeptStateFinder(const MapPlan& plan, std::string_view prefix, char separator)
       : plan_(plan), prefix_(prefix), separator_(separator) {}
 
+  // What stands where an optimizer keeps state of a parameter: an optimizer would load it for the
+  // new parameter without a word.
   std::optional<KeptState> find() {
     find_changed();
     if (by_name_.empty()) return std::nullopt;
+    std::vector<std::uint32_t> kept;
     for (const MapTarget& target : plan_.targets()) {
       if (target.rule != MapTarget::kKept || target.source == MapPiece::kZeros) continue;
       const MapLeaf& leaf = plan_.leaves()[target.source];
       if (!leaf.is_tensor || leaf.shape.empty()) continue;
       auto found = named_state(target.source);
+      if (!found) found = state_beside(target.source);
       if (!found) found = numbered_state(target.source);
       if (found) return found;
+      kept.push_back(target.source);
     }
-    return std::nullopt;
+    return numbered_group(kept);
   }
+
+  // A sentence on the others that have such a shape, and perhaps are state; or empty.
+  const std::string& note() const { return note_; }
 
  private:
   // A parameter changes if its elements move, or if it has another name.
   void find_changed() {
+    std::unordered_set<std::uint32_t> known;
     for (const MapTarget& target : plan_.targets()) {
       if (target.rule == MapTarget::kKept) continue;
       const bool is_moved = target.work != MapWork::kRename;
       for (const std::uint32_t source : target.sources()) {
         const MapLeaf& leaf = plan_.leaves()[source];
         if (!leaf.is_tensor || leaf.shape.empty()) continue;
-        if (is_moved) moved_.emplace(printed(leaf.shape), source);
-        if (is_moved || target.name != leaf.name) by_name_.emplace(parameter(leaf.name), source);
+        const std::string shape = printed(leaf.shape);
+        if (known.insert(source).second) ++shapes_[shape];
+        if (is_moved) moved_.emplace(shape, source);
+        if (!is_moved && target.name == leaf.name) continue;
+        by_name_.emplace(with_dots(leaf.name), source);
+        if (leaf.name.starts_with(prefix_)) {
+          by_name_.emplace(with_dots(std::string_view(leaf.name).substr(prefix_.size())), source);
+        }
+        by_place_.emplace(place_of(leaf) + shape, source);
       }
     }
+    parameters_ = known.size();
   }
 
-  std::string_view parameter(std::string_view name) const {
-    return name.starts_with(prefix_) ? name.substr(prefix_.size()) : name;
+  // The container of a leaf, with the separator behind it.
+  std::string place_of(const MapLeaf& leaf) const {
+    return leaf.name.substr(0, leaf.name.rfind(separator_) + 1);
   }
 
-  std::string_view stretch(std::string_view name, const std::vector<std::size_t>& begins,
-                           std::size_t first, std::size_t last) const {
+  static std::string_view stretch(std::string_view name, const std::vector<std::size_t>& begins,
+                                  std::size_t first, std::size_t last) {
     return name.substr(begins[first], begins[last] - 1 - begins[first]);
   }
 
@@ -81,48 +130,122 @@ class KeptStateFinder {
     const auto begins = segments_of(leaf.name, separator_);
     const std::size_t count = begins.size() - 1;
     if (count > kMostSegments) return std::nullopt;
-    for (std::size_t length = count; length-- > 1;) {
+    const std::string dotted = with_dots(leaf.name);
+    for (std::size_t length = count + 1; length-- > 1;) {
       for (std::size_t first = 0; first + length <= count; ++first) {
-        const auto found = by_name_.find(stretch(leaf.name, begins, first, first + length));
+        const auto found =
+            by_name_.find(std::string(stretch(dotted, begins, first, first + length)));
         if (found == by_name_.end()) continue;
         const MapLeaf& parameter = plan_.leaves()[found->second];
         if (parameter.shape != leaf.shape || parameter.name == leaf.name) continue;
-        return KeptState{number, found->second, along(leaf.name, begins, first, length, "{param}")};
+        const bool is_exact = std::string_view(parameter.name)
+                                  .ends_with(stretch(leaf.name, begins, first, first + length));
+        return KeptState{number, found->second,
+                         is_exact ? along(leaf.name, begins, first, length, "{param}") : ""};
       }
     }
     return std::nullopt;
   }
 
-  // "optimizer.state.0.exp_avg": which parameter that is, only an optimizer's groups tell.
-  std::optional<KeptState> numbered_state(std::uint32_t number) const {
+  // "a.exp_avg" beside "a.weight".
+  std::optional<KeptState> state_beside(std::uint32_t number) const {
     const MapLeaf& leaf = plan_.leaves()[number];
-    const auto moved = moved_.find(printed(leaf.shape));
-    if (moved == moved_.end()) return std::nullopt;
-    const auto begins = segments_of(leaf.name, separator_);
-    const std::size_t count = begins.size() - 1;
-    if (count < 3) return std::nullopt;
-    if (!known_slot(stretch(leaf.name, begins, count - 1, count))) return std::nullopt;
-    if (!is_number(stretch(leaf.name, begins, count - 2, count - 1))) return std::nullopt;
-    return KeptState{number, moved->second, along(leaf.name, begins, count - 2, 1, "{param#}")};
+    const std::string place = place_of(leaf);
+    const auto found = by_place_.find(place + printed(leaf.shape));
+    if (found == by_place_.end()) return std::nullopt;
+    if (!ends_in_slot(std::string_view(leaf.name).substr(place.size()))) return std::nullopt;
+    return KeptState{number, found->second, {}};
   }
 
-  // The name with captures for the parameter and the slot.
+  // "optimizer.state.0.exp_avg": which parameter that is, only an optimizer's groups tell.
+  std::optional<KeptState> numbered_state(std::uint32_t number) {
+    const MapLeaf& leaf = plan_.leaves()[number];
+    const auto moved = moved_.find(printed(leaf.shape));
+    const auto begins = segments_of(leaf.name, separator_);
+    const std::size_t count = begins.size() - 1;
+    if (count > kMostSegments) return std::nullopt;
+    bool has_slot = false;
+    std::optional<std::size_t> position;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string_view segment = stretch(leaf.name, begins, i, i + 1);
+      has_slot = has_slot || known_slot(segment);
+      const std::size_t digits = digits_of(segment);
+      if (digits == segment.size()) continue;
+      if (digits == 0) position = i;
+      // All that differ in this number.
+      std::string others = leaf.name.substr(0, begins[i] + digits);
+      others += '#';
+      groups_[others + leaf.name.substr(begins[i + 1] - 1)].push_back(number);
+    }
+    if (!has_slot || !position || moved == moved_.end()) return std::nullopt;
+    return KeptState{number, moved->second, along(leaf.name, begins, *position, 1, "{param#}")};
+  }
+
+  // "opt.0.own": numbers with the shapes of at least half of the parameters.
+  std::optional<KeptState> numbered_group(const std::vector<std::uint32_t>& kept) {
+    std::optional<KeptState> first;  // in the order of the leaves
+    for (const auto& [name, leaves] : groups_) {
+      if (leaves.size() * 2 < parameters_) continue;
+      std::unordered_map<std::string, std::size_t> counts;
+      const std::uint32_t* state = nullptr;
+      bool has_others = false;
+      for (const std::uint32_t& leaf : leaves) {
+        const std::string shape = printed(plan_.leaves()[leaf].shape);
+        const auto all = shapes_.find(shape);
+        has_others = has_others || all == shapes_.end() || ++counts[shape] > all->second;
+        if (state == nullptr && moved_.contains(shape)) state = &leaf;
+      }
+      if (has_others || state == nullptr || (first && first->leaf <= *state)) continue;
+      const MapLeaf& leaf = plan_.leaves()[*state];
+      const auto begins = segments_of(leaf.name, separator_);
+      const auto at = static_cast<std::size_t>(
+          std::upper_bound(begins.begin(), begins.end(), name.rfind('#')) - begins.begin() - 1);
+      const bool is_number = digits_of(stretch(leaf.name, begins, at, at + 1)) == 0;
+      first = KeptState{*state, moved_.at(printed(leaf.shape)),
+                        is_number ? along(leaf.name, begins, at, 1, "{param#}") : ""};
+    }
+    if (!first) write_note(kept);
+    return first;
+  }
+
+  void write_note(const std::vector<std::uint32_t>& kept) {
+    std::size_t count = 0;
+    std::string end;
+    for (const std::uint32_t number : kept) {
+      const MapLeaf& leaf = plan_.leaves()[number];
+      const auto moved = moved_.find(printed(leaf.shape));
+      if (leaf.shape.size() < 2 || moved == moved_.end() || count++ > 0) continue;
+      note_ = in_quotes(leaf.name);
+      end = " has the shape of " + in_quotes(plan_.leaves()[moved->second].name) +
+            ", which the map changes, and stays as it is; if it is state of that, it is wrong "
+            "now: --along takes state along";
+    }
+    if (count > 1) note_ += " (and " + std::to_string(count - 1) + " more)";
+    note_ += end;
+  }
+
+  // The name with captures for the parameter and the slot: a known one, or else the segment behind
+  // the parameter, or before it.
   std::string along(std::string_view name, const std::vector<std::size_t>& begins,
                     std::size_t first, std::size_t length, std::string_view capture) const {
+    const std::size_t count = begins.size() - 1;
+    std::size_t slot = first + length < count ? count - 1 : first > 0 ? first - 1 : count;
+    for (std::size_t i = count; i-- > 0;) {
+      const bool is_param = i >= first && i < first + length;
+      if (!is_param && known_slot(stretch(name, begins, i, i + 1))) slot = i;
+    }
+    // "ema.{param}", which has one slot.
+    if (capture == "{param}" && slot < count &&
+        !known_slot(stretch(name, begins, slot, slot + 1))) {
+      slot = count;
+    }
     std::string text;
-    bool has_slot = false;
-    for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       if (i > first && i < first + length) continue;
       if (!text.empty()) text += separator_;
-      const std::string_view segment = stretch(name, begins, i, i + 1);
-      if (i == first) {
-        text += capture;
-      } else if (!has_slot && known_slot(segment)) {
-        text += "{slot}";
-        has_slot = true;
-      } else {
-        text += segment;
-      }
+      text += i == first  ? capture
+              : i == slot ? std::string_view("{slot}")
+                          : stretch(name, begins, i, i + 1);
     }
     return text;
   }
@@ -130,8 +253,13 @@ class KeptStateFinder {
   const MapPlan& plan_;
   std::string_view prefix_;
   char separator_;
-  std::unordered_map<std::string_view, std::uint32_t> by_name_;
-  std::unordered_map<std::string, std::uint32_t> moved_;  // by printed shape
+  std::string note_;
+  std::size_t parameters_ = 0;
+  std::unordered_map<std::string, std::uint32_t> by_name_;   // with dots
+  std::unordered_map<std::string, std::uint32_t> by_place_;  // and shape
+  std::unordered_map<std::string, std::uint32_t> moved_;     // by printed shape
+  std::unordered_map<std::string, std::size_t> shapes_;      // of all parameters
+  std::unordered_map<std::string, std::vector<std::uint32_t>> groups_;
 };
 
 }  // namespace
@@ -140,22 +268,22 @@ bool keeps_state(const LiftOptions& options) {
   return options.along.size() == 1 && options.along.front() == kAlongNone;
 }
 
-std::optional<KeptState> find_kept_state(const MapPlan& plan, std::string_view prefix,
-                                         char separator) {
-  return KeptStateFinder(plan, prefix, separator).find();
-}
-
-Result<void> check_kept_state(const MapPlan& plan, const KeyMap& map, const LiftOptions& options) {
-  if (keeps_state(options)) return {};
+Result<std::string> check_kept_state(const MapPlan& plan, const KeyMap& map,
+                                     const LiftOptions& options) {
+  if (keeps_state(options)) return std::string();
   const char separator = map.parts().side(!options.plan.reverse).separator();
   const std::string prefix = options.at.empty() ? std::string() : options.at + separator;
-  const auto kept = find_kept_state(plan, prefix, separator);
-  if (!kept) return {};
+  KeptStateFinder finder(plan, prefix, separator);
+  const auto kept = finder.find();
+  if (!kept) return finder.note();
   return fail(ErrorCode::kMapUnmatched,
               in_quotes(plan.leaves()[kept->leaf].name) + " looks like state of " +
                   in_quotes(plan.leaves()[kept->parameter].name) +
-                  ", which the map changes, and would stay as it is; take it along with --along " +
-                  in_quotes(kept->along) + ", or keep it with --along none");
+                  ", which the map changes, and would stay as it is; " +
+                  (kept->along.empty()
+                       ? "--along takes it if it has the name of the parameter as it is; rename it"
+                       : "take it along with --along " + in_quotes(kept->along)) +
+                  ", or keep it with --along none");
 }
 
 }  // namespace espalier

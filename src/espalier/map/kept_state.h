@@ -2,8 +2,6 @@
 #ifndef ESPALIER_MAP_KEPT_STATE_H_
 #define ESPALIER_MAP_KEPT_STATE_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,24 +16,13 @@ inline constexpr std::string_view kAlongNone = "none";
 
 bool keeps_state(const LiftOptions& options);
 
-/// A tensor that a plan keeps as it is, though it has the shape of a parameter that the plan
-/// changes and stands where an optimizer keeps state of it: under the parameter's name, or under a
-/// number and the name of a slot. An optimizer would load it for the new parameter without a word.
-struct KeptState {
-  std::uint32_t leaf = 0;
-  /// The leaf of the parameter, and the name for LiftOptions::along: "optim.state.{param}.{slot}".
-  std::uint32_t parameter = 0;
-  std::string along;
-};
-
-/// The first of them. `prefix` stands before the names of parameters, and `separator` between
-/// segments.
-std::optional<KeptState> find_kept_state(const MapPlan& plan, std::string_view prefix,
-                                         char separator);
-
-/// kMapUnmatched if there is one, unless keeps_state().
-[[nodiscard]] Result<void> check_kept_state(const MapPlan& plan, const KeyMap& map,
-                                            const LiftOptions& options);
+/// kMapUnmatched if a plan keeps a tensor that looks like state of a parameter that it changes: one
+/// of its shape that stands under the parameter's name, in whatever signs; that is called as a slot
+/// beside the parameter; or under a number, if a slot is known or the numbers have the shapes of
+/// half of the parameters. Of others with such a shape, the result is a sentence, or empty. Neither
+/// if keeps_state().
+[[nodiscard]] Result<std::string> check_kept_state(const MapPlan& plan, const KeyMap& map,
+                                                   const LiftOptions& options);
 
 }  // namespace espalier
 

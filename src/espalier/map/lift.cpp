@@ -747,7 +747,9 @@ Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
   auto plan = !has_along && options.at.empty() ? MapPlan::make(map, std::move(leaves), options.plan)
                                                : MapLifter(map, std::move(leaves), options).plan();
   if (!plan) return plan;
-  if (auto ok = check_kept_state(*plan, map, options); !ok) return propagate(ok);
+  auto note = check_kept_state(*plan, map, options);
+  if (!note) return propagate(note);
+  if (!note->empty()) plan->notes_.push_back(std::move(*note));
   return plan;
 }
 

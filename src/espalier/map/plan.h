@@ -231,11 +231,15 @@ class MapPlan {
   const std::vector<std::vector<std::string>>& param_groups() const { return param_groups_; }
   /// Of plan_with_adapter().
   const std::optional<MapAdapter>& adapter() const { return adapter_; }
+  /// Sentences on what could not be told, besides those of the adapter.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   friend class MapPlanner;
   friend class MapLifter;
   friend class AdapterPlanner;
+  friend Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
+                                         const LiftOptions& options);
   MapPlan() = default;
   // Of the plans of several sets of leaves: sorts the targets. kNameCollision.
   [[nodiscard]] static Result<MapPlan> merged(MapPlan plan);
@@ -249,6 +253,7 @@ class MapPlan {
   std::uint64_t kept_ = 0;
   std::vector<std::vector<std::string>> param_groups_;
   std::optional<MapAdapter> adapter_;
+  std::vector<std::string> notes_;
   // Of MapParameters::kAdapted: words that number tensors, and how many the adapter has, where
   // nothing else tells.
   std::map<std::string, std::uint64_t> guessed_;

@@ -262,6 +262,29 @@ class Map(Writing):
         self.assertIn("differ from element 1 on", errors)
         self.assertFalse(os.path.exists(self.new("d.espalier")))
 
+    def test_embeddings_that_are_padded_differently_are_noted(self):
+        trim = self.write("trim.json", b'{"espalier_map": 1, "sizes": {"v": 3}, "rules": '
+                          b'["{w:in|out} [v+p n] <-> {w:a|b} [v n], pad [p n]", "? pos [v+p n] <-> c [v n], pad [p n]"]}')
+        name = self.new("embeddings.safetensors")
+
+        def plan(*rows, names=("in", "out"), columns=2):
+            self.write("embeddings.safetensors", safetensors(
+                [(each, "F32", [count, columns + k], counting(count * (columns + k))) for k, (each, count) in enumerate(zip(names, rows))]))
+            return self.text("map", name, "--plan", "--map", trim)
+
+        said = "note: 'out' [3 3] has a padding p of 0, and 'in' [5 2] one of 2; if they are padded alike, one of them was trimmed before, or has lost rows\n"
+        self.assertIn(said, plan(5, 3))
+        self.assertIn("note: 'out' [5 3] has a padding p of 2, and 'in' [3 2] one of 0", plan(3, 5))
+        self.assertIn("note: 'pos' [4 4] has a padding p of 1, and 'in' [5 2] one of 2", plan(5, 5, 4, names=("in", "out", "pos")))
+        for rows in ((5, 5), (3, 3)):
+            self.assertNotIn("note", plan(*rows))
+        # Below --at, too, and once.
+        below = self.write("below.safetensors", safetensors(
+            [(f"m.{each}", "F32", [count, 2], counting(2 * count)) for each, count in (("in", 5), ("out", 3))]
+            + [(f"o.{each}.exp_avg", "F32", [count, 2], counting(2 * count)) for each, count in (("in", 5), ("out", 3))]))
+        notes = self.json("map", below, "--plan", "--map", trim, "--at", "m", "--along", "o.{param}.{slot}")["notes"]
+        self.assertEqual(len(notes), 1)
+
     def test_labels_are_files(self):
         shards = self.write("shards.json", b'{"espalier_map": 1, "rules": ["rank{r}::w [m n] <-> w [m (r n)]"]}')
         ranks = [self.write(f"r{i}.safetensors", safetensors([("w", "F32", [2, 2], counting(4, 10 * i))])) for i in range(2)]

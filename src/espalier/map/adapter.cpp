@@ -71,6 +71,7 @@ class AdapterPlanner {
       note += "=...";
       plan_.adapter_->notes.push_back(std::move(note));
     }
+    plan_.notes_ = made->notes();
     if (auto ok = follow(*made); !ok) return propagate(ok);
     if (auto ok = plan_parameters(); !ok) return propagate(ok);
     for (const std::uint32_t leaf : found_->others()) keep(leaf);

@@ -87,6 +87,7 @@ class InstanceTargets {
         return ok;
       }
     }
+    compare_pads();
     if (auto ok = make_targets(sources, written, std::nullopt); !ok) return ok;
     for (std::size_t t = 0; t < rule_.writes.size(); ++t) {
       const TensorTerm& tensor = *rule_.writes[t];
@@ -149,6 +150,44 @@ class InstanceTargets {
   using Made = std::map<Index, MapTarget>;
 
   const MapLeaf& leaf(std::uint32_t number) const { return planning_.leaves[number]; }
+
+  static bool has_word(const Axes& axes, const std::string& word) {
+    const auto words = words_of(axes);
+    return std::find(words.begin(), words.end(), word) != words.end();
+  }
+
+  // Embeddings that are padded alike are trimmed alike: one that lacks the padding of another may
+  // have lost rows before.
+  void compare_pads() {
+    for (const TensorTerm* const pad : rule_.writes) {
+      if (pad->kind != TensorTerm::Kind::kPad) continue;
+      for (const std::string& word : words_of(*pad->axes())) {
+        const bool is_elsewhere =
+            std::any_of(rule_.writes.begin(), rule_.writes.end(), [&](const TensorTerm* each) {
+              return each->kind != TensorTerm::Kind::kPad && has_word(*each->axes(), word);
+            });
+        const auto size = frame_.sizes.find(word);
+        if (is_elsewhere || size == frame_.sizes.end()) continue;
+        for (std::size_t t = 0; t < rule_.reads.size(); ++t) {
+          if (instance_.tensors[t].empty() || !has_word(frame_.read_axes[t], word)) continue;
+          const MapLeaf& source = leaf(first_leaf(instance_.tensors[t]));
+          const std::string name = in_quotes(source.name) + ' ' + printed(source.shape);
+          const auto& [first, is_new] = planning_.pads.try_emplace(word, size->second, name);
+          if (is_new || first->second.first == size->second) break;
+          std::string note = name;
+          note += " has a padding ";
+          note += word;
+          note += " of " + std::to_string(size->second);
+          note += ", and ";
+          note += first->second.second;
+          note += " one of " + std::to_string(first->second.first);
+          note += "; if they are padded alike, one of them was trimmed before, or has lost rows";
+          planning_.notes.push_back(std::move(note));
+          break;
+        }
+      }
+    }
+  }
 
   Result<void> add_equal(std::uint32_t first, std::uint32_t second, const Axes& axes,
                          const Axes& other_axes) {

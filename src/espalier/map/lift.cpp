@@ -487,7 +487,10 @@ class MapLifter {
     const auto renumber = [&](std::uint32_t& leaf) {
       if (leaf != MapPiece::kZeros) leaf = leaves[leaf];
     };
-    if (are_parameters) note(made);
+    if (are_parameters) {
+      plan_.notes_.insert(plan_.notes_.end(), made.notes_.begin(), made.notes_.end());
+      note(made);
+    }
     for (MapTarget& target : made.targets_) {
       renumber(target.source);
       for (MapPiece& piece : target.pieces) renumber(piece.source);

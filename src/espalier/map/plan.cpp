@@ -172,6 +172,7 @@ class MapPlanner {
     plan_.losses_ = std::move(planning.losses);
     plan_.rules_ = std::move(planning.rules);
     plan_.guessed_ = std::move(planning.guessed);
+    plan_.notes_ = std::move(planning.notes);
     if (auto ok = plan_rest(planning); !ok) return propagate(ok);
     return MapPlan::merged(std::move(plan_));
   }

@@ -61,6 +61,9 @@ struct Planning {
   std::vector<MapLost> losses = {};
   std::vector<MapRuleCount> rules = {};
   std::map<std::string, std::uint64_t> guessed = {};
+  std::vector<std::string> notes = {};
+  /// By word that only pads have: its first size, and the tensor that has it.
+  std::map<std::string, std::pair<std::uint64_t, std::string>> pads = {};
   /// What has limits: pieces, and the names that targets have.
   std::size_t pieces = 0;
   std::uint64_t names = 0;

@@ -407,6 +407,8 @@ class Map(Writing):
         # What may be another thing is named in a note.
         self.assertIn("'x.y' has the shape of 'm.a.weight'", noted(("x.y", [2, 3])))
         self.assertIn("'m.a.other' has the shape of 'm.a.weight'", noted(("m.a.other", [2, 3])))
+        cast = self.write("cast.json", b'{"espalier_map": 1, "rest": "keep", "dtypes": {"*": "f16"}, "rules": ["{p...}.weight [a b] <-> {p...}.weight [a b]"]}')
+        self.assertNotIn("note", self.text("map", file(("x.y", [2, 3]), ("o.0.own", [2, 3]), ("o.1.exp_avg", [3, 2])), "--plan", "--map", cast, "--at", "m"))
         # Another shape, that of what stays, and what is asked for.
         self.assertEqual(noted(("x.y", [6]), ("o.0.exp_avg", [5]), ("o.1.own", [2]), ("m.a.exp_avg", [2])), "")
         self.assertNotIn("note", self.text("map", file(("x.y", [2, 3])), "--plan", "--map", turn, "--at", "m", "--along", "none"))

@@ -13,6 +13,7 @@
 #include "espalier/map/key_map_parts.h"
 #include "espalier/map/lift.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/pieces.h"
 
 namespace espalier {
 namespace {
@@ -96,7 +97,7 @@ class KeptStateFinder {
     std::unordered_set<std::uint32_t> known;
     for (const MapTarget& target : plan_.targets()) {
       if (target.rule == MapTarget::kKept) continue;
-      const bool is_moved = target.work != MapWork::kRename;
+      const bool is_moved = !keeps_elements(target, plan_.leaves());
       for (const std::uint32_t source : target.sources()) {
         const MapLeaf& leaf = plan_.leaves()[source];
         if (!leaf.is_tensor || leaf.shape.empty()) continue;
@@ -185,7 +186,7 @@ class KeptStateFinder {
   std::optional<KeptState> numbered_group(const std::vector<std::uint32_t>& kept) {
     std::optional<KeptState> first;  // in the order of the leaves
     for (const auto& [name, leaves] : groups_) {
-      if (leaves.size() * 2 < parameters_) continue;
+      if (leaves.size() < 2 || leaves.size() * 2 < parameters_) continue;
       std::unordered_map<std::string, std::size_t> counts;
       const std::uint32_t* state = nullptr;
       bool has_others = false;

@@ -533,9 +533,7 @@ class MapLifter {
   void note(const MapPlan& made) {
     for (const MapLeaf& leaf : made.leaves_) known_.try_emplace(leaf.name, Param{leaf.shape});
     for (const MapTarget& target : made.targets_) {
-      const bool is_renamed = target.source != MapPiece::kZeros ||
-                              (target.pieces.size() == 1 && target.pieces.front().steps.empty() &&
-                               work_of(target, made.leaves_) == MapWork::kRename);
+      const bool is_renamed = keeps_elements(target, made.leaves_);
       Made all{target.name, {}, target.rule};
       for (const std::uint32_t source : target.sources()) {
         all.params.push_back(made.leaves_[source].name);

@@ -108,4 +108,10 @@ MapWork work_of(const MapTarget& target, std::span<const MapLeaf> leaves) {
   return MapWork::kBlockGather;
 }
 
+bool keeps_elements(const MapTarget& target, std::span<const MapLeaf> leaves) {
+  if (target.work == MapWork::kRename) return true;
+  return target.pieces.size() == 1 && target.pieces.front().steps.empty() &&
+         work_of(target, leaves) == MapWork::kRename;
+}
+
 }  // namespace espalier

@@ -40,6 +40,9 @@ bool is_identity(const MapTarget& target, const MapPiece& piece, std::span<const
 /// How hard it is to make a target of settled pieces, whose numbers stay.
 MapWork work_of(const MapTarget& target, std::span<const MapLeaf> leaves);
 
+/// Whether a target is its source, in whatever dtype.
+bool keeps_elements(const MapTarget& target, std::span<const MapLeaf> leaves);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_MAP_PIECES_H_

@@ -23,7 +23,7 @@ class Namer {
     }
     for (std::uint32_t i = 0; i < node.size(); ++i) {
       const KeyView key = node.key(i);
-      add(node.child(i), is_unwrapped(key) ? name : joined(name, node, key));
+      add(node.child(i), is_unwrapped(side_, key) ? name : joined(name, node, key));
     }
   }
 
@@ -34,7 +34,7 @@ class Namer {
     for (;;) {
       const std::size_t end = text.find('.');
       const std::string_view segment = text.substr(0, end);
-      if (!is_unwrapped(KeyView::of(segment))) {
+      if (!is_unwrapped(side_, KeyView::of(segment))) {
         if (!kept.empty()) kept += '.';
         kept += segment;
       }
@@ -44,11 +44,6 @@ class Namer {
   }
 
  private:
-  bool is_unwrapped(const KeyView& key) const {
-    return !key.is_int &&
-           std::find(side_.unwrap.begin(), side_.unwrap.end(), key.text) != side_.unwrap.end();
-  }
-
   std::string joined(const std::string& name, const NodeRef& parent, const KeyView& key) const {
     std::string longer = name;
     if (side_.names == MapSide::Names::kPaths) {
@@ -76,6 +71,11 @@ std::vector<NamedNode> named_leaves(const NodeRef& state, const MapSide& side,
   if (!label.empty()) prefix = std::string(label) + "::";
   Namer(side, std::move(prefix), leaves).add(state, {});
   return leaves;
+}
+
+bool is_unwrapped(const MapSide& side, const KeyView& key) {
+  return !key.is_int &&
+         std::find(side.unwrap.begin(), side.unwrap.end(), key.text) != side.unwrap.end();
 }
 
 std::string unwrapped(const MapSide& side, std::string_view name) {

@@ -25,6 +25,9 @@ struct NamedNode {
 std::vector<NamedNode> named_leaves(const NodeRef& state, const MapSide& side,
                                     std::string_view label);
 
+/// Whether a key is left out of names.
+bool is_unwrapped(const MapSide& side, const KeyView& key);
+
 /// A dotted name without the segments that `side` unwraps; of paths, the name as it is.
 std::string unwrapped(const MapSide& side, std::string_view name);
 

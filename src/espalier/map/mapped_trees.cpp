@@ -212,7 +212,10 @@ class MappedTrees::Builder {
     const bool is_input_nested = trees_.is_input_nested();
     // Beside parameters that stand somewhere, all else stays where it was.
     const bool stands_apart = !trees_.at_.empty() || !plan_.param_groups().empty();
-    const bool keeps_places = is_input_nested && (stands_apart || is_nested);
+    // A key is no path, and a path no key.
+    const bool has_paths = trees_.side_.names == MapSide::Names::kPaths ||
+                           (!is_input_nested && trees_.read_side_.names == MapSide::Names::kPaths);
+    const bool keeps_places = has_paths || (is_input_nested && (stands_apart || is_nested));
     find_positions();
     const bool has_positions = std::any_of(positions_.begin(), positions_.end(),
                                            [](std::uint32_t positions) { return positions > 0; });
@@ -224,7 +227,7 @@ class MappedTrees::Builder {
       const auto own = own_place(made);
       // Where names do not say all of the tree, what keeps its name keeps its place, too.
       const bool stays = made.rule == MapTarget::kKept || has_positions;
-      if (own && ((keeps_places && stays) || positions_[*own] > 0)) {
+      if (own && ((keeps_places && stays) || positions_[*own] > 0 || is_root(*own))) {
         kept_[*own] = i;
         continue;
       }
@@ -238,8 +241,7 @@ class MappedTrees::Builder {
       outputs.push_back({label, std::move(*state)});
       count_unlisted(values, outputs.back());
     }
-    if (!is_input_nested && !has_positions) return outputs;
-    return with_kept(std::move(outputs), placed, is_nested || stands_apart);
+    return with_kept(std::move(outputs), placed, is_nested || stands_apart || has_paths);
   }
 
  private:
@@ -264,9 +266,24 @@ class MappedTrees::Builder {
   std::optional<std::uint32_t> own_place(const MapTarget& made) const {
     if (!made.tied.empty()) return std::nullopt;
     for (const std::uint32_t leaf : made.sources()) {
-      if (plan_.leaves()[leaf].name == made.name && !trees_.are_unwrapped_[leaf]) return leaf;
+      if (plan_.leaves()[leaf].name == made.name) return leaf;
     }
     return std::nullopt;
+  }
+
+  // A state that is one value.
+  bool is_root(std::uint32_t leaf) const {
+    return !has_children(trees_.inputs_[trees_.inputs_of_[leaf]].checkpoint.state());
+  }
+
+  bool is_unwrapped_key(const KeyView& key) const { return is_unwrapped(trees_.read_side_, key); }
+
+  // What a state is without the keys that are left out.
+  NodeRef unwrapped_root(NodeRef node) const {
+    while (node.kind() == Kind::kDict && node.size() == 1 && is_unwrapped_key(node.key(0))) {
+      node = node.child(0);
+    }
+    return node;
   }
 
   Result<void> place(std::size_t number, bool is_nested,
@@ -453,7 +470,7 @@ class MappedTrees::Builder {
       if (is_container(state.kind()) && state.size() == 0) continue;
       std::vector<Value::Item> containers;
       std::optional<Value> tree;
-      if (is_nested || !has_text_keys(state)) {
+      if (is_nested || !has_text_keys(unwrapped_root(state))) {
         auto value = kept_below(state, leaf);
         if (!value) return propagate(value);
         tree = std::move(*value);
@@ -532,8 +549,10 @@ class MappedTrees::Builder {
     if (has_children(node) && has_text_keys(node)) {
       for (std::uint32_t i = 0; i < node.size(); ++i) {
         std::string longer = name;
-        if (!longer.empty()) longer += trees_.side_.separator();
-        longer += node.key(i).text;
+        if (!is_unwrapped_key(node.key(i))) {
+          if (!longer.empty()) longer += trees_.side_.separator();
+          longer += unwrapped(trees_.read_side_, node.key(i).text);
+        }
         if (auto ok = kept_containers(node.child(i), longer, leaf, containers); !ok) return ok;
       }
       return {};
@@ -562,7 +581,36 @@ class MappedTrees::Builder {
     if (std::none_of(children.begin(), children.end(), [](const auto& each) { return !!each; })) {
       return std::optional<Value>();
     }
-    return std::optional(filled(node, std::move(children)));
+    if (node.kind() != Kind::kDict || trees_.read_side_.unwrap.empty()) {
+      return std::optional(filled(node, std::move(children)));
+    }
+    return unwrapped_dict(node, std::move(children));
+  }
+
+  // A dict whose keys are those of names: what stands under a key that is left out comes up.
+  Result<std::optional<Value>> unwrapped_dict(const NodeRef& node,
+                                              std::vector<std::optional<Value>> children) const {
+    const auto count = std::count_if(children.begin(), children.end(),
+                                     [](const auto& each) { return each.has_value(); });
+    Value value = Value::dict();
+    if (const auto label = node.label()) value = std::move(value).labelled(std::string(*label));
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      if (!children[i]) continue;
+      const KeyView key = node.key(i);
+      Value part = std::move(*children[i]);
+      if (!is_unwrapped_key(key)) {
+        Key own = key.is_int ? Key(key) : Key(unwrapped(trees_.read_side_, key.text));
+        if (value.find(own) == nullptr) {
+          value.add(std::move(own), std::move(part));
+          continue;
+        }
+        part = Value::dict({{std::move(own), std::move(part)}});
+      } else if (count == 1) {
+        return std::optional(std::move(part));
+      }
+      if (auto ok = value.merge(std::move(part)); !ok) return propagate(ok);
+    }
+    return std::optional(std::move(value));
   }
 
   // A container like `node`. Positions that are taken become null, so that the others stay.
@@ -691,6 +739,7 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   if (auto ok = check_given_words(map, options); !ok) return propagate(ok);
   MappedTrees trees;
   const bool reverse = options.plan.reverse;
+  trees.read_side_ = map.parts().side(!reverse);
   trees.side_ = map.parts().side(reverse);
   trees.map_name_ = map.name();
   trees.map_hash_ = to_hex(map.hash());
@@ -702,13 +751,8 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   std::vector<MapLeaf> leaves;
   for (std::size_t i = 0; i < trees.inputs_.size(); ++i) {
     const Input& input = trees.inputs_[i];
-    MapSide as_it_is = map.parts().side(!reverse);
-    as_it_is.unwrap.clear();
-    const auto wrapped = named_leaves(input.checkpoint.state(), as_it_is, input.label);
-    std::size_t next = 0;
     for (const NamedNode& named :
-         named_leaves(input.checkpoint.state(), map.parts().side(!reverse), input.label)) {
-      trees.are_unwrapped_.push_back(wrapped[next++].name != named.name);
+         named_leaves(input.checkpoint.state(), trees.read_side_, input.label)) {
       leaves.push_back(to_leaf(named));
       trees.nodes_.push_back(named.node);
       trees.inputs_of_.push_back(i);

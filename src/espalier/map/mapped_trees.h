@@ -89,7 +89,8 @@ class MappedTrees {
   // Whether the names of parameters are keys as they are.
   bool has_flat_params() const;
 
-  // What it takes of the map to write names.
+  // What it takes of the map to read and to write names.
+  MapSide read_side_;
   MapSide side_;
   std::string map_name_;
   std::string map_hash_;
@@ -108,7 +109,6 @@ class MappedTrees {
   // By leaf.
   std::vector<NodeRef> nodes_;
   std::vector<std::size_t> inputs_of_;
-  std::vector<bool> are_unwrapped_;
 };
 
 }  // namespace espalier

@@ -539,6 +539,52 @@ class Map(Writing):
         none = rules("none.json", "q.weight -> drop", "k.weight -> drop")
         self.assertIn("adapter: no module\n", self.text("map", pair, "--map", none, *names, "--plan"))
 
+    def test_factors_of_parameters_of_peft(self):
+        experts = "base_model.model.model.layers.0.mlp.experts"
+
+        def adapter(*modules):
+            return self.write("adapter.safetensors", safetensors(
+                [(f"{module}.lora_{f}.weight", "F32", shape, counting(math.prod(shape)))
+                 for module, o, i in modules for f, shape in (("A", [8, i]), ("B", [o, 8]))]))
+
+        reverse = ("--map", "mixtral-v5", "--map-reverse", "--lora", "peft", "--plan")
+        said = f"'{experts}.lora_A.weight' and '{experts}.lora_B.weight' are of a parameter of their module, such as 'model.layers.0.mlp.experts."
+        self.assertIn(said, self.errors("map", adapter((experts, 6, 5)), *reverse))
+        self.assertIn("PEFT lays the factors of \"target_parameters\" side by side along the rank, which maps do not read; merge the adapter", self.stderr)
+        self.assertIn("are of a parameter of their module", self.errors("map", adapter((f"{experts}.base_layer", 10, 6)), *reverse))
+        # A rule that renames the module renames them, and another module is kept.
+        self.text("map", adapter((experts, 6, 5)), "--map", "unwrap", "--lora", "peft", "--plan")
+        self.text("map", adapter(("base_model.model.other", 6, 5)), *reverse)
+        # PEFT does not read what is stacked, either.
+        old = "base_model.model.model.layers.0.block_sparse_moe.experts"
+        split = adapter(*((f"{old}.{x}.w{w}", *((6, 10) if w == 2 else (10, 6))) for x in range(2) for w in (1, 2, 3)))
+        line = ("map", split, "--map", "mixtral-v5", "--set", "lora_alpha=4", "--set", "i=1", "--set", "x=2", "--plan", "--lora")
+        note = "note: 'model.layers.0.mlp.experts.gate_up_proj' has stacked factors, which PEFT does not read"
+        self.assertIn(note, self.text(*line, "peft"))
+        self.assertEqual(self.stdout.decode().count("stacked factors"), 1)
+        self.assertNotIn("note", self.text(*line, "peft <-> torchtune"))
+
+    def test_numbers_of_an_adapter_that_is_merged(self):
+        base = self.write("base.safetensors", safetensors([("q.weight", "F32", [2, 2], counting(4))]))
+        lora = self.write("lora.safetensors", safetensors(
+            [(f"base_model.model.q.lora_{f}.weight", "F32", s, f32(1, 2)) for f, s in (("A", [1, 2]), ("B", [2, 1]))]))
+        line = ("map", base, "--in", f"lora={lora}", "-o", self.new("merged.espalier"), "--map", "lora-merge", "--force")
+
+        def config(**words):
+            return ("--config", self.write("words.json", json.dumps(words).encode()))
+
+        for number in (0, -4, -0.5):
+            said = f"'alpha' is {number}: the adapter would be merged with no effect, or the wrong way round; give another one: --set alpha=..."
+            self.assertIn(said, self.errors(*line, *config(lora_alpha=number)))
+            self.assertIn("code map_invalid", self.stderr)
+            for word in ("alpha", "lora_alpha"):
+                self.assertIn(said, self.errors(*line, "--set", f"{word}={number}"))
+        # Of what the map requires, a number that is given counts as one of the configuration.
+        self.assertIn("'use_rslora' is 1, and the map is right for 0 alone", self.errors(*line, "--set", "lora_alpha=4", "--set", "use_rslora=1"))
+        self.assertIn("'use_rslora' is 1, and the map is right for 0 alone", self.errors(*line, *config(lora_alpha=4, use_rslora=True)))
+        self.text(*line, "--set", "use_rslora=0", *config(lora_alpha=2, use_rslora=True))
+        self.assertEqual(self.values("merged.espalier", "q.weight"), [2, 5, 6, 11])
+
     def test_known_maps(self):
         maps = {each["name"] for each in self.json("map", "--list")["maps"]}
         self.assertIn("llama-torchtune", maps)

@@ -107,6 +107,7 @@ struct MapTargets::Shared {
       if (PanelSums::memory_for(chunks, recipe.panels()) > memory / kShareOfSums) return nullptr;
     }
     std::vector<PanelSums::Source> all;
+    all.reserve(sources.size());
     for (const auto& source : sources) all.push_back(source.second);
     auto sums = std::make_unique<PanelSums>(recipe, recipe.panel_bytes, all);
     return sums->pays() ? std::move(sums) : nullptr;

@@ -61,7 +61,7 @@ class PieceCopy {
     std::int64_t to_end = 0;
   };
   struct Copying;
-  // Of a run.
+  // The part of a run that is wanted, counted from its first byte.
   struct Bytes {
     std::int64_t begin;
     std::int64_t end;

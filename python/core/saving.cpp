@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "espalier/save_foreign.h"
 #include "files/delta/join_parts.h"
 #include "files/delta/open_base.h"
+#include "files/folder/needed_files.h"
 
 namespace espalier::python {
 
@@ -119,6 +121,18 @@ void save_joined_file(const nb::bytes& name, nb::handle state, nb::handle metada
       path, [&](const SaveOptions& options) {
         return save_joined(path, encoded.value, bases, joined, options);
       });
+}
+
+// The names of what the files of a folder refer to, those named in `leaving` not counted.
+std::vector<nb::bytes> needed_files_of(const nb::bytes& folder,
+                                       const std::vector<nb::bytes>& leaving) {
+  const std::string path = path_of(folder);
+  std::set<std::string> names;
+  for (const nb::bytes& name : leaving) names.insert(path_of(name));
+  const std::set<std::string> needed = must(needed_files(path, names), path);
+  std::vector<nb::bytes> result;
+  for (const std::string& name : needed) result.emplace_back(name.data(), name.size());
+  return result;
 }
 
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
@@ -365,6 +379,7 @@ void bind_saving(nb::module_& module) {
   module.def("save_joined", &save_joined_file, "path"_a, "state"_a.none(), "metadata"_a,
              "compression"_a, "sync"_a, "threads"_a, "bases"_a, "tensors"_a,
              nb::call_guard<Call>());
+  module.def("needed_files", &needed_files_of, "folder"_a, "leaving"_a, nb::call_guard<Call>());
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
              "threads"_a, "copy_views"_a, nb::call_guard<Call>());
   module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,

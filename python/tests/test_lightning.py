@@ -165,6 +165,97 @@ def test_a_checkpoint_that_torch_wrote_is_resumed_by_torch(tmp_path, monkeypatch
     assert trainer.global_step == 24 and loaded == [str(tmp_path / "step=16.ckpt")]
 
 
+def parts(folder, cut, io, is_there=True):
+    """Options of fit() for a checkpoint at each epoch's end, with or without EspalierIO and RandomState."""
+    callbacks = [ModelCheckpoint(folder, save_top_k=-1, filename="{step}", **AT_EPOCHS_END), *[RandomState()] * is_there, Crashing(cut)]
+    return {"callbacks": callbacks, "plugins": [EspalierIO()] * io}
+
+
+def end(trainer, model, _):
+    return espalier.save_bytes({"model": model, "rng": (random.getstate(), np.random.get_state(), torch.get_rng_state())})
+
+
+def test_random_states_that_torch_saved_are_resumed(tmp_path, monkeypatch):
+    wanted = end(*fit(tmp_path, {}, **parts(tmp_path / "whole", None, True)))
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, **parts(tmp_path / "cut", 20, False))
+    path = tmp_path / "cut/step=16.ckpt"
+    assert path.read_bytes()[:2] == b"PK"
+    for io in (True, False):
+        assert end(*fit(tmp_path, {}, path=path, **parts(tmp_path / "again", None, io))) == wanted
+    # As it was saved before: with an array of numpy.
+    state = torch.load(path, weights_only=True)
+    for rank in state["callbacks"]["RandomState"]["ranks"]:
+        name, keys, *rest = rank["numpy"]
+        rank["numpy"] = (name, np.asarray(keys).astype(np.uint32), *rest)
+    torch.save(state, path)
+    assert end(*fit(tmp_path, {}, path=path, **parts(tmp_path / "again", None, True))) == wanted
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("this was run",))
+
+
+def test_what_torch_does_not_load_safely_is_named(tmp_path, capsys):
+    path = tmp_path / "a.ckpt"
+    torch.save({"own": Evil()}, path)
+    with pytest.raises(espalier.EspalierError, match=r"a\.ckpt: torch .*weights_only=False"):
+        EspalierIO().load_checkpoint(path)
+    assert not capsys.readouterr().out
+
+
+def test_a_checkpoint_without_random_state_is_named(tmp_path):
+    for io in (True, False):
+        with pytest.raises(Crash):
+            fit(tmp_path, {}, **parts(tmp_path / str(io), 9, io, False))
+        path = tmp_path / str(io) / "step=8.ckpt"
+        with pytest.warns(UserWarning, match="has no state of RandomState.*other random numbers"), pytest.raises(Crash):
+            fit(tmp_path, {}, path=path, **parts(tmp_path / "again", 9, io))
+
+
+def test_fewer_processes_than_now_are_named(tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, **parts(tmp_path, 9, True))
+    path = tmp_path / "step=8.ckpt"
+    state = espalier.load(path, framework="torch")
+    state["callbacks"]["RandomState"]["ranks"] = []
+    espalier.save(path, state)
+    with pytest.warns(UserWarning, match="saved by 0 processes, and this is process 0 of 1"), pytest.raises(Crash):
+        fit(tmp_path, {}, path=path, **parts(tmp_path, 9, True))
+
+
+def test_only_fit_sets_the_random_state(tmp_path):
+    class Noting(lightning.Callback):
+        def on_train_start(self, *_):
+            assert random.getstate() == wanted
+            raise Crash
+
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, **parts(tmp_path, 9, True))
+    options = {"logger": False, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    trainer, model = lightning.Trainer(callbacks=[RandomState(), Noting()], plugins=[EspalierIO()], **options), Model()
+    model.predict_step = lambda batch, batch_idx: batch[0]
+    trainer.predict(model, loader(False), ckpt_path=tmp_path / "step=8.ckpt")
+    random.seed(5)
+    wanted = random.getstate()
+    with pytest.raises(Crash):
+        trainer.fit(model, loader(False))
+
+
+def test_a_strategy_that_loads_late_gets_the_random_state(tmp_path):
+    class Late(lightning.strategies.SingleDeviceStrategy):
+        """As those of FSDP and DeepSpeed do."""
+
+        restore_checkpoint_after_setup = True
+
+    wanted = end(*fit(tmp_path, {}, **parts(tmp_path / "whole", None, True)))
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, **parts(tmp_path / "cut", 20, True))
+    path = tmp_path / "cut/step=16.ckpt"
+    assert end(*fit(tmp_path, {}, path=path, strategy=Late("cpu"), **parts(tmp_path / "again", None, True))) == wanted
+
+
 def test_errors_of_a_save_in_the_background_are_raised(tmp_path):
     io = EspalierIO()
     io.save_checkpoint({"a": torch.ones(3)}, tmp_path / "a.ckpt")

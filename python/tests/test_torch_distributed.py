@@ -242,6 +242,120 @@ def test_a_save_that_fails_leaves_the_old_checkpoint(copy, monkeypatch):
     assert len(list(copy.iterdir())) == 2
 
 
+def save(folder, state, **options):
+    dcp.save(state, storage_writer=EspalierWriter(folder), no_dist=True, **options)
+
+
+def rank_files(folder):
+    return {path.name for path in folder.glob("rank_*")}
+
+
+def test_a_save_keeps_files_of_processes_that_others_of_the_folder_need(tmp_path):
+    first, second = ({"w": torch.arange(1 << 18) + i, "b": torch.ones(3) * i} for i in range(2))
+    save(tmp_path, first)
+    [old] = rank_files(tmp_path)
+    shutil.copy(tmp_path / "index.espalier", tmp_path / "before.espalier")
+    espalier.save(tmp_path / "on-top.espalier", {**first, "step": 1}, base=tmp_path / "index.espalier")
+    save(tmp_path, second)
+    for name, wanted in {"before": first, "on-top": {**first, "step": 1}, "index": second}.items():
+        with espalier.open(tmp_path / f"{name}.espalier") as file:
+            assert file.verify().verdict == "ok"
+            assert torch.equal(file.load(framework="torch")["w"], wanted["w"])
+    (tmp_path / "before.espalier").unlink()
+    save(tmp_path, second)
+    assert old in rank_files(tmp_path) and len(rank_files(tmp_path)) == 2
+    (tmp_path / "on-top.espalier").unlink()
+    save(tmp_path, second)
+    assert len(rank_files(tmp_path)) == 1
+
+
+def test_an_index_that_others_of_the_folder_need_is_not_replaced(copy):
+    wide = espalier.load(copy, at="model/wide")  # cut by columns, so in the index itself
+    espalier.save(copy / "on-top.espalier", {"wide": wide}, base=copy / "index.espalier")
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    with pytest.raises(CheckpointException, match=r"index\.espalier: another file of the folder refers to it"):
+        save(copy, {"w": torch.ones(3)})
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
+def test_nothing_is_removed_on_a_guess(tmp_path):
+    class Failing(EspalierWriter):
+        def finish(self, metadata, results):
+            raise OSError("the coordinator dies here")
+
+    with pytest.raises(CheckpointException, match="dies here"):
+        dcp.save({"w": torch.ones(3)}, storage_writer=Failing(tmp_path), no_dist=True)
+    [left] = rank_files(tmp_path)
+    espalier.save(tmp_path / "a.espalier", {"w": torch.arange(1 << 18)})
+    espalier.save(tmp_path / "b.espalier", {"w": torch.arange(1 << 18), "x": 1}, base=tmp_path / "a.espalier")
+    content = bytearray((tmp_path / "b.espalier").read_bytes())
+    content[-1] ^= 1  # of the index, which says what it refers to
+    (tmp_path / "b.espalier").write_bytes(content)
+    with pytest.warns(espalier.DamagedCheckpoint, match=r"b\.espalier.*nothing was removed"):
+        save(tmp_path, {"w": torch.ones(4)})
+    assert left in rank_files(tmp_path) and espalier.load(tmp_path)["w"].shape == (4,)
+    with pytest.raises(CheckpointException, match=r"b\.espalier"):  # It may refer to the index, too.
+        save(tmp_path, {"w": torch.ones(5)})
+    assert espalier.load(tmp_path)["w"].shape == (4,)
+
+
+def test_a_planner_that_keeps_its_plans_gets_new_files(tmp_path):
+    class Planner(dcp.DefaultSavePlanner):
+        """With a class of its own, whose plans no other test keeps."""
+
+    class Failing(EspalierWriter):
+        def finish(self, metadata, results):
+            raise OSError("the coordinator dies here")
+
+    for value in (1, 2):
+        save(tmp_path, {"w": torch.full((3,), value)}, planner=Planner(enable_plan_caching=True))
+        assert espalier.load(tmp_path)["w"].tolist() == [value] * 3
+    with pytest.raises(CheckpointException, match="dies here"):
+        dcp.save({"w": torch.zeros(3)}, storage_writer=Failing(tmp_path), no_dist=True, planner=Planner(enable_plan_caching=True))
+    assert espalier.load(tmp_path)["w"].tolist() == [2] * 3
+
+
+def test_a_folder_of_torch_s_own_writer_is_not_saved_to(tmp_path):
+    dcp.save({"w": torch.ones(3)}, checkpoint_id=tmp_path, no_dist=True)
+    with pytest.raises(CheckpointException, match=r"\.metadata"):
+        save(tmp_path, {"w": torch.zeros(3)})
+    assert espalier.load(tmp_path)["w"].tolist() == [1] * 3
+
+
+def test_two_saves_end_one_after_the_other(tmp_path, monkeypatch):
+    import fcntl
+    import os
+
+    from espalier import _core
+
+    held = []
+
+    def joined(*given):
+        other = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.append(True)
+        os.close(other)
+        return plain(*given)
+
+    plain = _core.save_joined
+    monkeypatch.setattr(_core, "save_joined", joined)
+    save(tmp_path, {"w": torch.ones(3)})
+    assert held == [True]
+
+    class Late(EspalierWriter):
+        """Another job saves between the writing of the files and the index."""
+
+        def finish(self, metadata, results):
+            save(tmp_path, {"w": torch.full((3,), 2.0)})
+            super().finish(metadata, results)
+
+    with pytest.raises(CheckpointException, match=r"rank_0\."):
+        dcp.save({"w": torch.full((3,), 3.0)}, storage_writer=Late(tmp_path), no_dist=True)
+    assert espalier.load(tmp_path)["w"].tolist() == [2] * 3
+
+
 def test_live_objects_and_async_saves(tmp_path):
     def objects():
         model = nn.Linear(4, 3)
@@ -272,10 +386,6 @@ def test_a_url_is_refused():
         EspalierWriter("s3://bucket/run")
 
 
-if __name__ == "__main__":
-    worker(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
-
-
 def test_a_folder_of_two_checkpoints_is_none_of_them(tmp_path):
     for name in ("index.espalier", ".metadata"):
         (tmp_path / name).write_bytes(b"x")
@@ -283,3 +393,7 @@ def test_a_folder_of_two_checkpoints_is_none_of_them(tmp_path):
         EspalierReader(tmp_path).read_metadata()
     with pytest.raises(espalier.EspalierError, match="two checkpoints"):
         espalier.load(tmp_path)
+
+
+if __name__ == "__main__":
+    worker(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

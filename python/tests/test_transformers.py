@@ -6,6 +6,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import warnings
 
 import espalier
 import numpy as np
@@ -65,6 +66,13 @@ class Stream(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         return (Data(count=256)[i] for i in range(256))
+
+
+class Lengths(Data):
+    """Rows of several lengths."""
+
+    def __getitem__(self, i):
+        return {**super().__getitem__(i), "input_ids": [0] * (1 + i % 7)}
 
 
 def trainer(folder, cut=None, data=None, cls=EspalierTrainer, callbacks=(), **options):
@@ -128,6 +136,7 @@ CASES = {
     "noise_without_accumulation": {"data": Data(noisy=True), "gradient_accumulation_steps": 1},
     "noise_one_batch_left": {"data": Data(noisy=True), "gradient_accumulation_steps": 1, "save_steps": 15, "cut": 17},
     "workers": {"dataloader_num_workers": 1},
+    "grouped_by_length": {"data": Lengths(noisy=True), "train_sampling_strategy": "group_by_length"},
     "bf16": {"bf16": True},
     "best": {
         "eval_strategy": "steps", "eval_steps": 5, "metric_for_best_model": "loss", "greater_is_better": False,
@@ -152,13 +161,17 @@ def test_a_resumed_run_ends_with_the_same_bits(case, tmp_path):
     assert whole.checkpointer.steps == again.checkpointer.steps
 
 
-class Metric(EspalierTrainer):
+class Measured:
     """The accuracy rises once, and then stays."""
 
     def evaluation_loop(self, *args, **options):
         output = super().evaluation_loop(*args, **options)
         output.metrics["eval_accuracy"] = 0.5 if self.state.global_step < 10 else 0.75
         return output
+
+
+class Metric(Measured, EspalierTrainer):
+    pass
 
 
 def test_the_best_is_the_first_of_equals_and_stays(tmp_path):
@@ -259,6 +272,74 @@ def test_a_checkpoint_of_the_trainer_itself_is_resumed(tmp_path):
     assert again.checkpointer.steps == [15, 20]
 
 
+def test_the_best_may_be_one_of_the_trainer_itself(tmp_path):
+    class Plain(Measured, transformers.Trainer):
+        pass
+
+    options = {
+        "eval_strategy": "steps", "eval_steps": 5, "metric_for_best_model": "accuracy", "load_best_model_at_end": True,
+    }  # fmt: skip
+    with pytest.raises(Crash):
+        trainer(tmp_path, cut=12, cls=Plain, **options).train()
+    best = espalier.load(tmp_path / "checkpoint-10/model.safetensors", framework="torch")
+    again = trainer(tmp_path, cls=Metric, **options)
+    again.train(resume_from_checkpoint="auto")
+    assert again.checkpointer.steps == [15, 20] and again.state.best_global_step == 10
+    assert all(torch.equal(best[name], value) for name, value in again.model.state_dict().items())
+
+
+def test_a_newer_checkpoint_of_the_trainer_itself_is_noticed(tmp_path):
+    def cut(at, cls):
+        with pytest.raises(Crash):
+            trainer(tmp_path, cut=at, cls=cls).train()
+
+    def resumed_at(resume="auto", **options):
+        begun = []
+
+        class Noting(transformers.TrainerCallback):
+            def on_train_begin(self, args, state, control, **_):
+                begun.append(state.global_step)
+                raise Crash
+
+        with pytest.raises(Crash):
+            trainer(tmp_path, callbacks=[Noting()], **options).train(resume_from_checkpoint=resume)
+        return begun[0]
+
+    cut(11, transformers.Trainer)
+    assert resumed_at() == 10  # "auto" does not begin where the Trainer would go on
+    cut(6, EspalierTrainer)
+    for resume in (True, "auto"):
+        with pytest.warns(UserWarning, match=r"checkpoint-10 .*newer than .*step_00000005\.espalier"):
+            assert resumed_at(resume) == 10
+    (tmp_path / "checkpoint-10/trainer_state.json").unlink()
+    with pytest.warns(espalier.DamagedCheckpoint, match=r"checkpoint-10 is passed over: it has no trainer_state\.json"):
+        assert resumed_at() == 5
+    cut(12, EspalierTrainer)
+    with warnings.catch_warnings(record=True) as told:
+        assert resumed_at() == 10
+    assert not [each for each in told if "checkpoint-" in str(each.message)]
+
+
+def test_later_steps_of_another_run_are_named(tmp_path):
+    whole = trainer(tmp_path, max_steps=10)
+    whole.train()
+    with pytest.warns(UserWarning, match="steps 5, 10 are of another run.*another output_dir"), pytest.raises(Crash):
+        trainer(tmp_path, cut=1).train()
+    with pytest.warns(UserWarning, match="step 10 is of another run"), pytest.raises(Crash):
+        trainer(tmp_path, cut=6).train(resume_from_checkpoint=whole.checkpointer.path(5))
+
+
+def test_a_state_of_a_callback_that_is_gone_is_named(tmp_path):
+    options = {
+        "cls": Metric, "eval_strategy": "steps", "eval_steps": 5, "metric_for_best_model": "accuracy",
+        "load_best_model_at_end": True,
+    }  # fmt: skip
+    with pytest.raises(Crash):
+        trainer(tmp_path, 7, callbacks=[transformers.EarlyStoppingCallback(9)], **options).train()
+    with pytest.warns(UserWarning, match="EarlyStoppingCallback"), pytest.raises(Crash):
+        trainer(tmp_path, 6, **options).train(resume_from_checkpoint=True)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -276,6 +357,60 @@ def test_a_change_of_what_the_position_depends_on_is_an_error(change, message, t
     run = trainer(tmp_path / "run", ignore_data_skip=True, **change)
     run.train(resume_from_checkpoint=True)
     assert run.state.global_step == STEPS
+
+
+def test_a_change_of_the_order_of_the_data_is_an_error(tmp_path):
+    class Backwards(EspalierTrainer):
+        def _get_train_sampler(self, train_dataset=None):
+            return range(len(self.train_dataset))[::-1]
+
+    class Half(EspalierTrainer):
+        def _get_train_sampler(self, train_dataset=None):
+            return torch.utils.data.RandomSampler(self.train_dataset, num_samples=32)
+
+    with pytest.raises(Crash):
+        trainer(tmp_path / "run", cut=7, data=Lengths(count=63)).train()
+    for change, message in (
+        ({"data_seed": 7}, "data_seed was None and is 7"),
+        ({"dataloader_drop_last": True}, "dataloader_drop_last was False and is True"),
+        ({"train_sampling_strategy": "sequential"}, "train_sampling_strategy was random and is sequential"),
+        ({"train_sampling_strategy": "group_by_length"}, "train_sampling_strategy was random and is group_by_length"),
+        ({"length_column_name": "long"}, "length_column_name was length and is long"),
+        ({"accelerator_config": {"use_seedable_sampler": False}}, "use_seedable_sampler was True and is False"),
+        ({"accelerator_config": {"split_batches": True}}, "split_batches was False and is True"),
+        ({"accelerator_config": {"even_batches": False}}, "even_batches was True and is False"),
+        ({"cls": Backwards}, "sampler was SeedableRandomSampler and is range"),
+        ({"cls": Half}, "optimizer steps of an epoch was 8 and is 4"),
+    ):
+        with pytest.raises(espalier.EspalierError, match=f"{message}: .*set it as it was, or .*ignore_data_skip=True"):
+            trainer(tmp_path / "run", **{"data": Lengths(count=63), **change}).train(resume_from_checkpoint=True)
+    # These do not change it.
+    options = {"dataloader_num_workers": 1, "dataloader_pin_memory": False, "logging_steps": 7}
+    again = trainer(tmp_path / "run", data=Lengths(count=63), **options)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == STEPS
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"accelerator_config": {"dispatch_batches": True}}, "dispatch_batches=True"),
+        ({"dataloader_num_workers": 2, "dataloader_in_order": False}, "dataloader_in_order=False"),
+    ],
+)
+def test_an_order_that_no_resume_repeats_is_refused(options, message, tmp_path):
+    with pytest.raises(espalier.Unsupported, match=f"{message}.*ignore_data_skip=True"):
+        trainer(tmp_path, **options).train()
+    run = trainer(tmp_path, max_steps=1, ignore_data_skip=True, **options)
+    run.train()
+    assert run.state.global_step == 1
+
+
+def test_batches_of_equal_cost_are_refused_in_several_processes(tmp_path, monkeypatch):
+    run = trainer(tmp_path, data=Lengths(), train_sampling_strategy="batch_rebalance")
+    with monkeypatch.context() as several, pytest.raises(espalier.Unsupported, match="batch_rebalance.*in several processes"):
+        several.setattr(transformers.TrainingArguments, "world_size", 2)
+        run.train()
 
 
 def test_another_model_is_an_error_that_names_the_tensors(tmp_path):

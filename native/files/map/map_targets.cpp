@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -17,6 +15,7 @@
 #include "espalier/dtype.h"
 #include "espalier/map/map_error.h"
 #include "espalier/map/target_recipe.h"
+#include "files/map/panels.h"
 #include "files/os/out_of_memory.h"
 #include "files/os/parallel.h"
 #include "files/os/pool.h"
@@ -32,42 +31,42 @@ constexpr std::uint64_t kLeastMemory = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMostRead = 2;
 // Recipes that are kept: those of the targets that threads work at.
 constexpr std::size_t kRecipes = 16;
-// Panels that are there at the same time: one is read from while the next one is made.
-constexpr std::size_t kPanels = 2;
+// Sums of panels take at most this share of the memory.
+constexpr std::uint64_t kShareOfSums = 8;
+// Sources whose panels have sums are read once to check them, and once for the panels.
+constexpr std::uint64_t kPassesWithSums = 2;
 // What a check compares at once.
 constexpr std::uint64_t kCheckedBytes = kChunkBytes;
 
 }  // namespace
 
 struct MapTargets::Shared {
-  // An image, and the size of its panels.
-  struct Recipe : TargetRecipe {
-    std::uint64_t panel_bytes = 0;
-  };
+  using Recipe = PanelRecipe;
 
-  // A part of an image that is made as a whole, because its sources are read at large.
-  struct Panel {
-    std::shared_ptr<const Recipe> recipe;
-    Window window;
-    std::unique_ptr<std::byte[]> bytes;
-    unsigned readers = 0;
-    bool is_ready = false;
-    std::optional<Error> error;
-    std::exception_ptr thrown;  // by a source or a Run, for each reader
-  };
+  Shared(std::shared_ptr<const MapPlan> the_plan, std::vector<MapInput> the_inputs,
+         std::vector<std::optional<MapOrigin>> the_origins, const Options& options)
+      : plan(std::move(the_plan)),
+        inputs(std::move(the_inputs)),
+        origins(std::move(the_origins)),
+        memory(std::max(options.memory, kLeastMemory)),
+        threads(options.threads),
+        panels(most_panel_bytes(),
+               [this](const Recipe& recipe, std::uint64_t panel, MutableByteSpan out) {
+                 return make_panel(recipe, panel, out.data());
+               }) {}
 
-  std::shared_ptr<const MapPlan> plan;
-  std::vector<MapInput> inputs;
-  std::vector<std::optional<MapOrigin>> origins;
-  std::uint64_t memory = 0;
-  unsigned threads = 0;
+  const std::shared_ptr<const MapPlan> plan;
+  const std::vector<MapInput> inputs;
+  const std::vector<std::optional<MapOrigin>> origins;
+  const std::uint64_t memory;
+  const unsigned threads;
+  Panels panels;
 
   Pool<CheckpointFile::ChunkBuffer> buffers;
+  Pool<std::vector<std::byte>> scratches;
   std::mutex mutex;
-  std::condition_variable changed;
   std::map<std::size_t, std::shared_ptr<const Recipe>> recipes;
   std::deque<std::size_t> recent;
-  std::deque<std::shared_ptr<Panel>> panels;
 
   std::atomic<std::uint64_t> overflows = 0;
   std::atomic<std::uint64_t> inexact = 0;
@@ -76,13 +75,42 @@ struct MapTargets::Shared {
   const MapTarget& target(std::size_t i) const { return plan->targets()[i]; }
   const MapLeaf& leaf(std::uint32_t i) const { return plan->leaves()[i]; }
 
+  // The rest of the memory is that of the threads: for chunks that they read and write.
+  std::uint64_t most_panel_bytes() const {
+    return std::max(kChunkBytes, memory / (Panels::kCount + 1) / kChunkBytes * kChunkBytes);
+  }
+
   std::shared_ptr<const Recipe> with_panels(TargetRecipe image) const {
     // Equal panels, of whole chunks.
-    const std::uint64_t most =
-        std::max(kChunkBytes, memory / (kPanels + 1) / kChunkBytes * kChunkBytes);
+    const std::uint64_t most = most_panel_bytes();
     const std::uint64_t count = std::max<std::uint64_t>(1, (image.bytes() + most - 1) / most);
     const std::uint64_t panel = chunk_count((image.bytes() + count - 1) / count) * kChunkBytes;
-    return std::make_shared<const Recipe>(Recipe{std::move(image), panel});
+    auto recipe = std::make_shared<Recipe>(Recipe{std::move(image), panel, nullptr});
+    recipe->sums = sums_of(*recipe);
+    return recipe;
+  }
+
+  // Null unless the image has several panels whose sources can be read in parts.
+  std::unique_ptr<PanelSums> sums_of(const Recipe& recipe) const {
+    if (recipe.panels() <= kPassesWithSums || is_direct(recipe, recipe.panel(0))) return nullptr;
+    std::map<std::uint32_t, PanelSums::Source> sources;
+    std::uint64_t chunks = 0;
+    for (const Recipe::Part& part : recipe.parts()) {
+      if (part.source == MapPiece::kZeros || sources.count(part.source) != 0) continue;
+      const MapOrigin& origin = *origins[part.source];
+      if (!origin.tensor.raw_extent() || inputs[origin.input].file.source().is_remote()) {
+        return nullptr;
+      }
+      const std::uint64_t bytes = origin.tensor.bytes();
+      sources.emplace(part.source, PanelSums::Source{part.source, bytes});
+      chunks += chunk_count(bytes);
+      if (PanelSums::memory_for(chunks, recipe.panels()) > memory / kShareOfSums) return nullptr;
+    }
+    std::vector<PanelSums::Source> all;
+    all.reserve(sources.size());
+    for (const auto& source : sources) all.push_back(source.second);
+    auto sums = std::make_unique<PanelSums>(recipe, recipe.panel_bytes, all);
+    return sums->pays() ? std::move(sums) : nullptr;
   }
 
   std::shared_ptr<const Recipe> recipe_of(std::size_t number) {
@@ -90,13 +118,22 @@ struct MapTargets::Shared {
     const auto found = recipes.find(number);
     if (found != recipes.end()) return found->second;
     auto recipe = with_panels(TargetRecipe::of(*plan, target(number)));
-    recipes.emplace(number, recipe);
-    recent.push_back(number);
-    if (recent.size() > kRecipes) {
+    while (!recent.empty() &&
+           (recent.size() == kRecipes || memory_of_sums(*recipe) > memory / kShareOfSums)) {
       recipes.erase(recent.front());
       recent.pop_front();
     }
+    recipes.emplace(number, recipe);
+    recent.push_back(number);
     return recipe;
+  }
+
+  // Bytes of the sums of one more recipe, and of those that are kept beside it.
+  std::uint64_t memory_of_sums(const Recipe& added) const {
+    if (!added.sums) return 0;
+    std::uint64_t bytes = added.sums->memory();
+    for (const auto& kept : recipes) bytes += kept.second->sums ? kept.second->sums->memory() : 0;
+    return bytes;
   }
 
   // Calls `use` with every chunk of a source that has bytes of a window of it.
@@ -149,8 +186,9 @@ struct MapTargets::Shared {
     return {};
   }
 
-  // Reads each chunk of each source once.
-  Result<void> make_panel(const Recipe& recipe, const Window& window, std::byte* out) {
+  // Reads each chunk of each source once, or what the panel needs of it.
+  Result<void> make_panel(const Recipe& recipe, std::uint64_t number, std::byte* out) {
+    const Window window = recipe.panel(number);
     recipe.fill_zeros(window, out);
     std::map<std::uint32_t, std::vector<const Recipe::Part*>> by_source;
     for (const Recipe::Part* part : recipe.parts_in(window))
@@ -182,67 +220,52 @@ struct MapTargets::Shared {
                        [&](const Recipe::Part* part) { return part->copy.needs(chunk, window); })) {
         return {};
       }
+      const auto copy_all = [&](const std::byte* bytes) {
+        for (const Recipe::Part* part : parts) part->copy.copy(chunk, bytes, window, out);
+      };
+      if (recipe.sums) {
+        const auto scratch = scratches.borrow();
+        if (const auto bytes = read_part(recipe, source, chunk, number, *scratch)) {
+          copy_all(bytes->data());
+          return {};
+        }
+      }
       const auto buffer = buffers.borrow();
       const auto bytes = read_chunk(source, job.chunk, *buffer);
       if (!bytes) return propagate(bytes);
-      for (const Recipe::Part* part : parts) part->copy.copy(chunk, bytes->data(), window, out);
+      if (recipe.sums) recipe.sums->take(source, job.chunk, *bytes);
+      copy_all(bytes->data());
       return {};
     });
   }
 
-  // Whatever happens, the panel gets ready: readers wait for it.
-  void make_panel(Panel& panel) noexcept {
-    try {
-      const auto size = static_cast<std::size_t>(panel.window.end - panel.window.begin);
-      panel.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
-      auto made = make_panel(*panel.recipe, panel.window, panel.bytes.get());
-      if (!made) panel.error = std::move(made.error());
-    } catch (const std::bad_alloc&) {
-      panel.error = out_of_memory().value();
-    } catch (...) {
-      panel.thrown = std::current_exception();
-    }
-  }
-
-  // The panel with a byte of an image, to be given back with release().
-  std::shared_ptr<Panel> panel_at(const std::shared_ptr<const Recipe>& recipe, std::uint64_t at) {
-    std::unique_lock lock(mutex);
-    const std::uint64_t begin = at / recipe->panel_bytes * recipe->panel_bytes;
-    for (;;) {
-      for (const auto& panel : panels) {
-        if (panel->recipe != recipe || panel->window.begin != begin) continue;
-        ++panel->readers;
-        changed.wait(lock, [&] { return panel->is_ready; });
-        return panel;
+  // What a panel needs of a chunk, at its place in it. Nothing if all of the chunk is to be read:
+  // for the first time, or because it is not what it was then, so that its hash finds the error.
+  std::optional<ByteSpan> read_part(const Recipe& recipe, std::uint32_t leaf_number,
+                                    const Window& chunk, std::uint64_t panel,
+                                    std::vector<std::byte>& scratch) const {
+    const auto part = recipe.sums->part(leaf_number, chunk.begin / kChunkBytes, panel);
+    if (!part) return std::nullopt;
+    const MapOrigin& origin = *origins[leaf_number];
+    const Source& source = inputs[origin.input].file.source();
+    const Extent whole = *origin.tensor.raw_extent();
+    const auto size = static_cast<std::size_t>(chunk.end - chunk.begin);
+    ByteSpan bytes;
+    if (const auto mapping = source.mapping(whole.file)) {
+      bytes = mapping->subspan(static_cast<std::size_t>(whole.offset + chunk.begin), size);
+    } else {
+      scratch.resize(std::max(scratch.size(), size));
+      for (const Window& run : part->runs) {
+        const Extent extent{whole.file, whole.offset + run.begin, run.end - run.begin};
+        const auto into =
+            MutableByteSpan(scratch).subspan(static_cast<std::size_t>(run.begin - chunk.begin),
+                                             static_cast<std::size_t>(extent.length));
+        if (!source.copy(extent, into)) return std::nullopt;
       }
-      if (panels.size() < kPanels) break;
-      const auto idle = std::find_if(panels.begin(), panels.end(),
-                                     [](const auto& panel) { return panel->readers == 0; });
-      if (idle != panels.end()) {
-        panels.erase(idle);
-        break;
-      }
-      changed.wait(lock);
+      bytes = ByteSpan(scratch).first(size);
     }
-    auto panel = std::make_shared<Panel>();
-    panel->recipe = recipe;
-    panel->window = {begin, std::min(begin + recipe->panel_bytes, recipe->bytes())};
-    panel->readers = 1;
-    panels.push_back(panel);
-    lock.unlock();
-    make_panel(*panel);
-    lock.lock();
-    panel->is_ready = true;
-    changed.notify_all();
-    return panel;
-  }
-
-  void release(const std::shared_ptr<Panel>& panel) {
-    const std::lock_guard lock(mutex);
-    --panel->readers;
-    // One that failed is tried again, should anybody ask for it.
-    if (panel->readers == 0 && (panel->error || panel->thrown)) std::erase(panels, panel);
-    changed.notify_all();
+    if (PanelSums::sum_of(part->runs, chunk.begin, bytes) != part->sum) return std::nullopt;
+    return bytes;
   }
 
   // The bytes of an image from `offset` on.
@@ -250,22 +273,7 @@ struct MapTargets::Shared {
                           MutableByteSpan out) {
     const Window window{offset, offset + out.size()};
     if (is_direct(*recipe, window)) return gather(*recipe, window, out.data());
-    for (std::uint64_t at = window.begin; at < window.end;) {
-      const auto panel = panel_at(recipe, at);
-      const std::uint64_t size = std::min(panel->window.end, window.end) - at;
-      const auto thrown = panel->thrown;
-      auto result =
-          panel->error ? Result<void>(tl::unexpected<Error>(*panel->error)) : Result<void>();
-      if (result && !thrown) {
-        std::memcpy(out.data() + (at - offset), panel->bytes.get() + (at - panel->window.begin),
-                    static_cast<std::size_t>(size));
-      }
-      release(panel);
-      if (thrown) std::rethrow_exception(thrown);
-      if (!result) return result;
-      at += size;
-    }
-    return {};
+    return panels.read(recipe, offset, out);
   }
 
   Result<void> read_whole(std::uint32_t source, std::uint64_t offset, MutableByteSpan out) {
@@ -423,13 +431,8 @@ struct MapTargets::Shared {
 
 MapTargets::MapTargets(std::shared_ptr<const MapPlan> plan, std::vector<MapInput> inputs,
                        std::vector<std::optional<MapOrigin>> origins, const Options& options)
-    : shared_(std::make_shared<Shared>()) {
-  shared_->plan = std::move(plan);
-  shared_->inputs = std::move(inputs);
-  shared_->origins = std::move(origins);
-  shared_->memory = std::max(options.memory, kLeastMemory);
-  shared_->threads = options.threads;
-}
+    : shared_(std::make_shared<Shared>(std::move(plan), std::move(inputs), std::move(origins),
+                                       options)) {}
 
 std::uint64_t MapTargets::bytes(std::size_t target) const {
   const MapTarget& made = shared_->target(target);
@@ -453,8 +456,8 @@ std::uint64_t MapTargets::passes(std::size_t target) const {
   const auto recipe = shared_->recipe_of(target);
   const Window first{0, std::min<std::uint64_t>(recipe->bytes(), 2 * kChunkBytes)};
   if (Shared::is_direct(*recipe, first)) return 1;
-  return std::max<std::uint64_t>(1,
-                                 (recipe->bytes() + recipe->panel_bytes - 1) / recipe->panel_bytes);
+  if (recipe->sums) return kPassesWithSums;
+  return std::max<std::uint64_t>(1, recipe->panels());
 }
 
 Result<void> MapTargets::check(const std::atomic<bool>* cancel) const try {

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,8 @@ class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are n
     The model, optimizers, schedules, loops, callbacks, hyper-parameters, data module and the precision plugin's scaler are in
     it, as Lightning has them, and so is what a program adds in on_save_checkpoint(). A value that no file can hold is an error
     with its key path. With `background`, the state is copied, and the file is written as training goes on; an error is raised
-    by the next save, and by the end of fit(). Files that Lightning saved with torch are still loaded, with torch. Strategies
-    that write their own files (DeepSpeed, sharded FSDP) do not call this.
+    by the next save, and by the end of fit(). Files that Lightning saved with torch are still loaded, by torch, which runs nothing of
+    them unless you say fit(weights_only=False). Strategies that write their own files (DeepSpeed, sharded FSDP) do not call this.
     """
 
     def __init__(self, *, background: bool = True, compression: int = 0, sync: bool = True, threads: int = 0):
@@ -59,8 +61,7 @@ class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are n
         self.wait()
         path = os.fspath(path)
         if not _urls.is_url(path) and _is_torch_s(path):
-            of_torch: dict[str, Any] = TorchCheckpointIO().load_checkpoint(path, map_location, weights_only)
-            return of_torch
+            return _load_torch_s(path, map_location, weights_only)
         state = load(path, framework="torch")
         if not isinstance(state, dict):
             raise EspalierError(f"{path}: this is no checkpoint of Lightning's, which is a dict")
@@ -92,8 +93,28 @@ def _is_torch_s(path: str) -> bool:
         return file.read(2) == b"PK"
 
 
+def _load_torch_s(path: str, map_location: Any, weights_only: bool | None) -> dict[str, Any]:
+    # Arrays of numpy, in which RandomState had the random numbers, and which torch does not load by itself. They run nothing.
+    reconstruct = np.zeros(1).__reduce__()[0]
+    names = [f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")]
+    arrays = [*((reconstruct, name) for name in names), np.ndarray, np.dtype, type(np.dtype(np.uint32))]
+    try:
+        with torch.serialization.safe_globals(arrays):
+            loaded: dict[str, Any] = TorchCheckpointIO().load_checkpoint(path, map_location, weights_only)
+    except pickle.UnpicklingError as error:
+        cause = next((line.strip() for line in str(error).splitlines() if "Unsupported" in line), str(error).splitlines()[0])
+        raise EspalierError(
+            f"{path}: torch does not load this file without running what it names ({cause.split('. Please')[0]}); if you trust the "
+            "file, pass weights_only=False to fit()"
+        ) from error
+    return loaded
+
+
 class RandomState(Callback):  # type: ignore[misc]
     """Saves the random numbers of each process with a checkpoint, which Lightning does not, and sets them again.
+
+    It goes with EspalierIO and with torch's own files. A checkpoint that has none of this, and one of another number of processes,
+    get a warning: the run resumes, and differs from one that was not interrupted.
 
     A resumed run then has the bits of one that was not interrupted, if the data goes on where it was: after a checkpoint of an
     epoch's end (`ModelCheckpoint(save_on_train_epoch_end=True)`), or, in the middle of one, with a data loader that has
@@ -102,10 +123,17 @@ class RandomState(Callback):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._is_mid_epoch = False
+        self._has_begun = False
         self._resumed: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        mine: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
+        name, keys, *rest = np.random.get_state()
+        mine: dict[str, Any] = {
+            "python": random.getstate(),
+            # torch loads no arrays of numpy from its own files.
+            "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
+            "torch": torch.get_rng_state(),
+        }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             mine["cuda"] = torch.cuda.get_rng_state()
         ranks = [mine]
@@ -114,13 +142,39 @@ class RandomState(Callback):  # type: ignore[misc]
             torch.distributed.all_gather_object(ranks, mine)
         return {"is_mid_epoch": self._is_mid_epoch, "ranks": ranks}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._resumed = state_dict
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._has_begun, self._resumed = False, None
+
+    # Not load_state_dict(), which Lightning calls only if there is a state, and which has no trainer.
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        if trainer.state.fn != "fit":
+            return
+        state = checkpoint.get("callbacks", {}).get(self.state_key)
+        if state is None:
+            warnings.warn(
+                f"{trainer.ckpt_path}: this checkpoint has no state of RandomState, as it was saved without that callback; the run "
+                "resumes with other random numbers than one that was not interrupted",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        if len(state["ranks"]) != trainer.world_size:
+            warnings.warn(
+                f"{trainer.ckpt_path}: this checkpoint was saved by {len(state['ranks'])} processes, and this is process "
+                f"{trainer.global_rank} of {trainer.world_size}; the run resumes with other random numbers than one that was not "
+                "interrupted",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._resumed = state
+        if self._has_begun:  # Some strategies load only after on_fit_start().
+            self._set(trainer, False)
 
     # The next iter() of the data draws from the random numbers. At an epoch's end they are those before it, and after it in an
     # epoch that goes on, whose iter() is the first of the resumed run alone.
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        self._has_begun = True
         self._set(trainer, False)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -142,7 +196,7 @@ class RandomState(Callback):  # type: ignore[misc]
         mine = state["ranks"][trainer.global_rank]
         random.setstate(mine["python"])
         name, keys, *rest = mine["numpy"]
-        np.random.set_state((name, np.asarray(keys), *rest))
+        np.random.set_state((name, np.asarray(keys).astype(np.uint32), *rest))
         torch.set_rng_state(torch.as_tensor(mine["torch"]).cpu())
         if "cuda" in mine and torch.cuda.is_available():
             torch.cuda.set_rng_state(torch.as_tensor(mine["cuda"]).cpu())

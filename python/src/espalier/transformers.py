@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 import tempfile
 import time
 import warnings
@@ -22,6 +23,7 @@ import torch
 import transformers
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from ._api import load
 from ._checkpointer import Checkpointer, DamagedCheckpoint
@@ -35,6 +37,10 @@ else:
 
 FOLDER = "espalier"
 _STATE = "trainer_state.json"
+_OF_THE_TRAINER = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")  # folders that the Trainer itself writes
+# What the order of the data depends on, as far as a version of transformers has it.
+_SETTINGS = ("dataloader_drop_last", "train_sampling_strategy", "group_by_length", "length_column_name")
+_ACCELERATOR_SETTINGS = ("split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler")
 # What the mixin replaces or calls: a Trainer without one of these would save or resume in its own way, without a word.
 _NEEDED = (
     "_finalize_training", "_get_output_dir", "_init_training_state", "_load_best_model", "_load_callback_state",
@@ -101,14 +107,19 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
     `{"compression": 1}`.
 
     `train(resume_from_checkpoint=True)` resumes from the newest file whose every byte is intact. "auto" does so if there is
-    one, and else begins. A path takes that file. A folder that the Trainer itself wrote is resumed by the Trainer.
+    one, and else begins. A path takes that file. A folder `checkpoint-500` that the Trainer itself wrote is resumed by the
+    Trainer: if it is given, or if `True` or "auto" find none of our files with that step or a later one. Where there is one of an
+    earlier step, a warning names both.
 
     A resumed run ends with the same bits as one that was not interrupted: weights, optimizer, random numbers, epoch, logs and
-    best checkpoint. Seeds, batch size, accumulation, number of processes and length of the data must be the same, or
-    resuming is an error: the position in the data depends on them. Random numbers that a dataset draws in `__getitem__` are
-    repeated without workers only (`dataloader_num_workers=0`).
+    best checkpoint. What the order of the data depends on must be the same, or resuming is an error that names it: seeds, batch
+    size, accumulation, number of processes, length of the data, `dataloader_drop_last`, `train_sampling_strategy`, the sampler's
+    class, the steps of an epoch, and the settings of `accelerator_config` about batches. Random numbers that a dataset draws in
+    `__getitem__` are repeated without workers only (`dataloader_num_workers=0`).
 
-    An `IterableDataset` is refused, unless `ignore_data_skip=True` lets each resume begin the data anew.
+    Data whose order no resume repeats are refused, unless `ignore_data_skip=True` lets each resume begin the data anew: an
+    `IterableDataset`, `dispatch_batches=True`, `dataloader_in_order=False` with workers, and "batch_rebalance" in several
+    processes.
 
     For one process, and for several with the same weights (DDP), which must all see the folder. FSDP and DeepSpeed are
     refused.
@@ -148,6 +159,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         self._epoch_rng: Any = None
         self._batches: _Batches | None = None
         self._of_last_step: dict[str, Any] = {}
+        self._told_by_the_loader: dict[str, Any] = {}
         self._began, self._elapsed = time.time(), 0.0
         self.add_callback(_Hooks(self))
 
@@ -248,26 +260,57 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
             "gradient_accumulation_steps": self.args.gradient_accumulation_steps,
             "number of processes": self.args.world_size,
             "length of the training data": len(dataset) if hasattr(dataset, "__len__") else None,
+            **self._settings(),
+            **self._told_by_the_loader,
         }
+
+    def _settings(self) -> dict[str, Any]:
+        config = getattr(self.args, "accelerator_config", None)
+        pairs = [(self.args, name) for name in _SETTINGS] + [(config, name) for name in _ACCELERATOR_SETTINGS]
+        values = {name: getattr(owner, name) for owner, name in pairs if hasattr(owner, name)}
+        return {name: value if isinstance(value, (bool, int)) or value is None else str(value) for name, value in values.items()}
+
+    def _changed(self) -> list[str]:
+        """What the order of the data depends on, and is not as it was when the file was saved."""
+        assert self._resumed is not None
+        # Another version of transformers may lack a setting. The sampler and the number of batches tell of it all the same.
+        now, of_loader = self._run(), self._told_by_the_loader
+        before = {**{name: now[name] for name in (*self._settings(), *of_loader)}, **self._resumed["run"]}
+        changed = [name for name in now if before.get(name) != now[name]]
+        # What follows from a setting is told where no setting changed.
+        told = [name for name in changed if name not in of_loader] or changed
+        return [f"{name} was {before.get(name)} and is {now[name]}" for name in told]
+
+    def _unrepeatable(self) -> str | None:
+        """What makes an order of the data that a resumed run does not repeat."""
+        args = self.args
+        if isinstance(self.train_dataset, IterableDataset):
+            return "an IterableDataset: use a dataset with indices"
+        if getattr(getattr(args, "accelerator_config", None), "dispatch_batches", None):
+            return "dispatch_batches=True: let each process read its own batches"
+        if not getattr(args, "dataloader_in_order", True) and args.dataloader_num_workers > 1:
+            return "dataloader_in_order=False, with which batches come as workers have them: leave it out"
+        if getattr(args, "train_sampling_strategy", None) == "batch_rebalance" and args.world_size > 1:
+            return 'train_sampling_strategy="batch_rebalance" in several processes: use "group_by_length"'
+        return None
 
     # Resuming
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: Any = None) -> Any:
         if trial is not None:
             raise Unsupported("EspalierMixin does not go with a search for hyper-parameters; use a plain Trainer for it")
-        if isinstance(self.train_dataset, IterableDataset) and not self.args.ignore_data_skip:
+        if not self.args.ignore_data_skip and (what := self._unrepeatable()) is not None:
             raise Unsupported(
-                "EspalierMixin does not go with an IterableDataset: a resumed run would see other random numbers than one that was "
-                "not interrupted; use a dataset with indices, or begin the data anew on each resume with ignore_data_skip=True"
+                f"EspalierMixin does not go with {what}, or begin the data anew on each resume with ignore_data_skip=True; a resumed "
+                "run would see other data or random numbers than one that was not interrupted"
             )
         self._resumed, self._skipped, self._is_epoch_pending, self._is_rng_due = None, 0, False, False
         self._epoch_ended, self._elapsed = False, 0.0
         evaluates_first = self.args.eval_on_start
         try:
-            self._path, self._check = self._file_of(resume_from_checkpoint)
+            self._path, self._check, of_the_trainer = self._file_of(resume_from_checkpoint)
             if not self._path:
-                wanted = None if resume_from_checkpoint == "auto" else resume_from_checkpoint
-                result = super().train(wanted, None, ignore_keys_for_eval)
+                result = super().train(of_the_trainer, None, ignore_keys_for_eval)
             else:
                 parts = ("trainer", "loop", "ranks", "run")
                 self._resumed = {name: load(self._path, at=name, check=self._check) for name in parts}
@@ -290,28 +333,72 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         if checkpointer is not None:
             checkpointer.__exit__(None if error is None else type(error), error, None)
 
-    def _file_of(self, wanted: Any) -> tuple[str, Any]:
-        """The file to resume from, and what to check of it; "" for none of ours."""
+    def _file_of(self, wanted: Any) -> tuple[str, Any, Any]:
+        """The file to resume from, "" for none of ours; what to check of it; and what the Trainer is to resume from in its place."""
         if wanted is True or wanted == "auto":
-            found, skipped = self.checkpointer._newest_intact() if self.args.process_index == 0 else (None, [])
-            for step, problem in skipped:
-                warnings.warn(f"step {step} is passed over: {problem}", DamagedCheckpoint, stacklevel=3)
+            step, folder = self._newest(wanted) if self.args.process_index == 0 else (None, None)
             if self.args.world_size > 1:
                 from accelerate.utils import broadcast_object_list
 
-                found = broadcast_object_list([found])[0]
-            return ("" if found is None else self.checkpointer.path(found)), "nothing"
+                step, folder = broadcast_object_list([step, folder])
+            if folder is not None:
+                return "", "nothing", os.path.join(self.args.output_dir, folder)
+            if step is None:
+                return "", "nothing", True if wanted is True else None
+            return self.checkpointer.path(step), "nothing", None
         if not wanted or os.path.isdir(wanted):
-            return "", "hashes"
-        return os.fspath(wanted), "hashes"
+            return "", "hashes", wanted
+        return os.fspath(wanted), "hashes", None
+
+    def _newest(self, wanted: Any) -> tuple[int | None, str | None]:
+        """The step of the newest of our files whose every byte is intact; or the name of a folder that the Trainer itself wrote, if
+        its step is later."""
+        step, skipped = self.checkpointer._newest_intact()
+        for other, problem in skipped:
+            warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=4)
+        if step is None and wanted is True:
+            return None, None  # The Trainer finds its own.
+        output = self.args.output_dir
+        names = os.listdir(output) if os.path.isdir(output) else []
+        matches = [match for match in map(_OF_THE_TRAINER.fullmatch, names) if match]
+        later = {int(match[1]): match[0] for match in matches if step is None or int(match[1]) > step}
+        for number in sorted(later, reverse=True):
+            folder = os.path.join(output, later[number])
+            lacking = [each for each in (_STATE, "optimizer.pt", "scheduler.pt") if not os.path.isfile(os.path.join(folder, each))]
+            if lacking:
+                text = f"{folder} is passed over: it has no {' and no '.join(lacking)}, so no run can go on from it"
+                warnings.warn(text, DamagedCheckpoint, stacklevel=4)
+                continue
+            if step is not None:
+                warnings.warn(
+                    f"{folder} was saved by a Trainer without EspalierMixin, and is newer than {self.checkpointer.path(step)}: the "
+                    "run resumes from it, as the Trainer does; to resume from the other, pass its path",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            return step, later[number]
+        return step, None
+
+    def _tell_later_steps(self) -> None:
+        """Warns of files that a later resume would take, although this run did not make them."""
+        if not self.args.should_save or not os.path.isdir(self.checkpointer.folder):
+            return
+        later = [step for step in self.checkpointer.steps if step > self.state.global_step]
+        if later:
+            steps = f"step {later[0]} is" if len(later) == 1 else f"steps {', '.join(map(str, later))} are"
+            warnings.warn(
+                f"{self.checkpointer.folder}: {steps} of another run, as this one begins at step {self.state.global_step}; a resume "
+                "before it gets there would go on from that run. Remove these files, or use another output_dir",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _init_training_state(
         self, max_steps: int, num_update_steps_per_epoch: int, num_train_epochs: int, resume_from_checkpoint: Any, trial: Any
     ) -> Any:
+        self._told_by_the_loader["optimizer steps of an epoch"] = num_update_steps_per_epoch
         if self._resumed is not None and not self.args.ignore_data_skip:
-            before, now = self._resumed["run"], self._run()
-            changed = [f"{name} was {before.get(name)} and is {now[name]}" for name in now if before.get(name) != now[name]]
-            if changed:
+            if changed := self._changed():
                 raise EspalierError(
                     f"{self._path}: {'; '.join(changed)}: so the place in the training data is lost; set it as it was, or "
                     "begin the data anew with ignore_data_skip=True"
@@ -328,6 +415,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
             if self.state.best_global_step:
                 path = self.checkpointer.path(self.state.best_global_step)
                 self.state.best_model_checkpoint = path if os.path.exists(path) else None
+        self._tell_later_steps()
         return first
 
     def _load_callback_state(self) -> None:
@@ -339,6 +427,13 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
             kept = left.get(type(callback).__name__)
             for name, value in (kept.pop(0).get("attributes", {}) if kept else {}).items():
                 setattr(callback, name, value)
+        if names := [name for name, each in left.items() if each]:
+            warnings.warn(
+                f"{self._path} has the state of a callback that this Trainer does not have: {', '.join(names)}; add it, or the run "
+                "goes on without it",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: Any, model: Any = None) -> None:
         if self._resumed is None:
@@ -403,6 +498,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         loader = super().get_train_dataloader()
         inner: Any = getattr(loader, "base_dataloader", None)
         self._batches = None
+        self._told_by_the_loader["sampler"] = _sampler_of(loader)
         # Workers read with random numbers of their own.
         if type(inner) is DataLoader and inner.batch_sampler is not None and inner.num_workers == 0:
             self._batches = _Batches(inner.batch_sampler, self.args.device)
@@ -430,6 +526,9 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         return super()._finalize_training(trial, num_train_samples, start_time - self._elapsed)
 
     def _load_best_model(self) -> None:
+        if os.path.isdir(self.state.best_model_checkpoint):  # of the Trainer itself, from which this run resumed
+            super()._load_best_model()
+            return
         self.checkpointer.wait()
         self.accelerator.wait_for_everyone()
         load_into(self.accelerator.unwrap_model(self.model), self.state.best_model_checkpoint, at="model")
@@ -437,6 +536,14 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
 
 class EspalierTrainer(EspalierMixin, transformers.Trainer):  # type: ignore[misc]
     """transformers.Trainer with EspalierMixin."""
+
+
+def _sampler_of(loader: Any) -> str:
+    """The class of the sampler that a loader reads by, below what accelerate puts around it."""
+    sampler = getattr(loader, "batch_sampler", None)
+    while (inner := getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)) is not None:
+        sampler = inner
+    return type(sampler).__qualname__
 
 
 def _rng(device: Any) -> dict[str, Any]:

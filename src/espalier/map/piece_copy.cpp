@@ -143,6 +143,49 @@ bool PieceCopy::needs_within(std::size_t level, std::int64_t from, std::int64_t 
   return false;
 }
 
+bool PieceCopy::visit_source(const Copying& copying, std::size_t level, std::int64_t from,
+                             std::int64_t to, FunctionRef<bool(Window)> visit) const {
+  if (level == loops_.size()) {
+    const auto [begin, end] = run_within(copying, from, to);
+    return begin >= end || visit({static_cast<std::uint64_t>(from + begin),
+                                  static_cast<std::uint64_t>(from + end)});
+  }
+  const Loop& loop = loops_[level];
+  if (is_transposed(level)) {
+    // What follows each other in the source is one run, whatever becomes of it in the target.
+    const Loop& column = loops_[level + 1];
+    Steps columns{0, column.count};
+    clip(column.count, column.from, from, from + loop.from * static_cast<std::int64_t>(loop.count),
+         static_cast<std::int64_t>(copying.source.begin),
+         static_cast<std::int64_t>(copying.source.end), columns.begin, columns.end);
+    for (std::uint64_t k = columns.begin; k < columns.end; ++k) {
+      const auto x = static_cast<std::int64_t>(k);
+      const std::int64_t at = from + x * column.from;
+      const Steps rows = steps_of_row(loop, at, to + x * column.to, copying);
+      if (rows.begin >= rows.end) continue;
+      const Window run{
+          static_cast<std::uint64_t>(at + static_cast<std::int64_t>(rows.begin) * run_),
+          static_cast<std::uint64_t>(at + static_cast<std::int64_t>(rows.end) * run_)};
+      if (!visit(
+              {std::max(run.begin, copying.source.begin), std::min(run.end, copying.source.end)}))
+        return false;
+    }
+    return true;
+  }
+  const Steps steps = steps_within(level, from, to, copying.source, copying.target);
+  for (std::uint64_t i = steps.begin; i < steps.end; ++i) {
+    const auto step = static_cast<std::int64_t>(i);
+    if (!visit_source(copying, level + 1, from + step * loop.from, to + step * loop.to, visit))
+      return false;
+  }
+  return true;
+}
+
+bool PieceCopy::for_each_source_run(const Window& source, const Window& target,
+                                    FunctionRef<bool(Window)> visit) const {
+  return visit_source({source, target}, 0, from_, to_, visit);
+}
+
 bool PieceCopy::needs(const Window& source, const Window& target) const {
   return needs_within(0, from_, to_, source, target);
 }
@@ -178,15 +221,26 @@ PieceCopy::Window PieceCopy::source_for(const Window& target) const {
 }
 
 void PieceCopy::copy_run(const Copying& copying, std::int64_t from, std::int64_t to) const {
-  const std::int64_t begin =
-      std::max({std::int64_t{0}, static_cast<std::int64_t>(copying.source.begin) - from,
-                static_cast<std::int64_t>(copying.target.begin) - to});
-  const std::int64_t end = std::min({run_, static_cast<std::int64_t>(copying.source.end) - from,
-                                     static_cast<std::int64_t>(copying.target.end) - to});
+  const auto [begin, end] = run_within(copying, from, to);
   if (begin >= end) return;
   std::memcpy(copying.to + (to + begin - static_cast<std::int64_t>(copying.target.begin)),
               copying.from + (from + begin - static_cast<std::int64_t>(copying.source.begin)),
               static_cast<std::size_t>(end - begin));
+}
+
+// The bytes of a run that lie in both windows.
+PieceCopy::Bytes PieceCopy::run_within(const Copying& copying, std::int64_t from,
+                                       std::int64_t to) const {
+  return {std::max({std::int64_t{0}, static_cast<std::int64_t>(copying.source.begin) - from,
+                    static_cast<std::int64_t>(copying.target.begin) - to}),
+          std::min({run_, static_cast<std::int64_t>(copying.source.end) - from,
+                    static_cast<std::int64_t>(copying.target.end) - to})};
+}
+
+// Whether the last two loops go along the source, and then along the target.
+bool PieceCopy::is_transposed(std::size_t level) const {
+  return level + 2 == loops_.size() && loops_[level].from == run_ && loops_[level].to > 0 &&
+         loops_[level + 1].to == run_ && loops_[level + 1].from > 0;
 }
 
 // What follows each other in the source goes to different rows of the target. The rectangle that is
@@ -271,9 +325,7 @@ PieceCopy::Steps PieceCopy::steps_of_row(const Loop& row, std::int64_t from, std
 void PieceCopy::copy_within(const Copying& copying, std::size_t level, std::int64_t from,
                             std::int64_t to) const {
   if (level == loops_.size()) return copy_run(copying, from, to);
-  if (level + 2 == loops_.size() && can_transpose(static_cast<std::uint64_t>(run_)) &&
-      loops_[level].from == run_ && loops_[level].to > 0 && loops_[level + 1].to == run_ &&
-      loops_[level + 1].from > 0) {
+  if (is_transposed(level) && can_transpose(static_cast<std::uint64_t>(run_))) {
     return copy_transposed(copying, level, from, to);
   }
   const Loop& loop = loops_[level];

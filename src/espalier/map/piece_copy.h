@@ -43,6 +43,11 @@ class PieceCopy {
   /// Calls `visit` for every run of target bytes in the window, clipped to it.
   void for_each_run(const Window& target, FunctionRef<void(Window)> visit) const;
 
+  /// Calls `visit` for every run of bytes in the window of the source that the window of the target
+  /// needs, in some order that is always the same. Ends, and returns false, once `visit` does.
+  bool for_each_source_run(const Window& source, const Window& target,
+                           FunctionRef<bool(Window)> visit) const;
+
  private:
   struct Loop {
     std::uint64_t count = 0;
@@ -56,6 +61,11 @@ class PieceCopy {
     std::int64_t to_end = 0;
   };
   struct Copying;
+  // The part of a run that is wanted, counted from its first byte.
+  struct Bytes {
+    std::int64_t begin;
+    std::int64_t end;
+  };
   struct Steps {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -72,6 +82,10 @@ class PieceCopy {
                      const Copying& copying) const;
   static Steps within(const Steps& steps, std::int64_t step, std::int64_t begin, std::int64_t end,
                       std::int64_t limit_begin, std::int64_t limit_end);
+  bool is_transposed(std::size_t level) const;
+  bool visit_source(const Copying& copying, std::size_t level, std::int64_t from, std::int64_t to,
+                    FunctionRef<bool(Window)> visit) const;
+  Bytes run_within(const Copying& copying, std::int64_t from, std::int64_t to) const;
   bool needs_within(std::size_t level, std::int64_t from, std::int64_t to, const Window& source,
                     const Window& target) const;
   void visit_within(std::size_t level, std::int64_t to, const Window& target,

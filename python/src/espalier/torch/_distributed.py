@@ -1,8 +1,9 @@
 """Storage for torch.distributed.checkpoint: torch plans who saves what, and these write and read the files.
 
-A checkpoint is a folder. Each process writes one file, `rank_<number>.<save>.espalier`, of the tensors and parts that torch
+A checkpoint is a folder. Each process writes one file, `rank_<number>.<id>.espalier`, of the tensors and parts that torch
 gives it: a whole tensor under its name, and parts as a list of {"offsets", "data"}. The coordinator then replaces
-`index.espalier`, and removes the files of the save before. So the folder always holds one whole checkpoint.
+`index.espalier`, and removes the files of processes to which no file of the folder refers: those of the save before, and of saves
+that failed. So the folder always holds one whole checkpoint.
 
 `index.espalier` is a file of the whole state, nested as it was saved: it refers to the chunks in the files of the processes, and
 so opens as any other file does. Its metadata say what is where, for EspalierReader, and tell by digests whether files were mixed
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import fcntl
 import functools
 import io
 import math
@@ -20,6 +23,8 @@ import os
 import pathlib
 import re
 import uuid
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -48,7 +53,8 @@ from torch.futures import Future
 
 from .. import _api, _core
 from .._checkpoint import Checkpoint
-from .._errors import Corrupt, EspalierError, Unsupported
+from .._checkpointer import DamagedCheckpoint
+from .._errors import CheckpointExists, Corrupt, EspalierError, Unsupported
 from .._node import Node
 from .._options import Check, checks_hashes
 from .._tensor import Tensor
@@ -88,6 +94,10 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
     tensors, and parts along the first axis that begin at multiples of a MiB, are stored once. Other tensors that were cut are
     stored a second time, put together in index.espalier.
 
+    A save replaces the checkpoint of the folder. It removes files of processes (rank_*.espalier) to which no file of the folder
+    refers, and nothing else. It is an error if another file refers to index.espalier itself, or if the folder has a checkpoint of
+    torch's own writer. If a file cannot be read that may refer to others, nothing is removed.
+
     `compression` is 0 for none, 1 to 9; with `sync`, files are on the disk when the save returns. All processes must see the
     folder.
     """
@@ -118,16 +128,18 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
         if not kwargs.get("use_collectives", True):
             raise Unsupported("saves without a coordinator (use_collectives=False) would have no index")
         self.checkpoint_id.mkdir(parents=True, exist_ok=True)
+        if is_coordinator:
+            _check_replaceable(self.checkpoint_id)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        save = uuid.uuid4().hex
-        return [dataclasses.replace(plan, storage_data=f"rank_{i}.{save}.espalier") for i, plan in enumerate(plans)]
+        return [dataclasses.replace(plan, storage_data=f"rank_{i}") for i, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        name: str = plan.storage_data
+        # A planner may give the plan of an earlier save, whose files must stay as they are until the index is replaced.
+        name = f"{plan.storage_data}.{uuid.uuid4().hex}.espalier"
         state: dict[str, Any] = {}
         keys = [_add(state, item, planner.resolve_data(item)) for item in plan.items]
         path = self.checkpoint_id / name
@@ -145,21 +157,21 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         metadata.storage_data = {result.index: result.storage_data for each in results for result in each}
-        state, tensors, names = _whole_state(self.checkpoint_id, metadata)
-        _core.save_joined(
-            os.fsencode(self.checkpoint_id / _INDEX),
-            state,
-            {"format": _FORMAT, "index": _index_of(metadata)},
-            self._options["compression"],
-            self._options["sync"],
-            self._options["threads"],
-            [os.fsencode(self.checkpoint_id / name) for name in names],
-            tensors,
-        )
-        used = {place.file for place in metadata.storage_data.values()}
-        for path in self.checkpoint_id.iterdir():
-            if _RANK_FILE.fullmatch(path.name) and path.name not in used:
-                path.unlink(missing_ok=True)
+        folder = self.checkpoint_id
+        with _locked(folder):
+            _check_replaceable(folder)
+            state, tensors, names = _whole_state(folder, metadata)
+            _core.save_joined(
+                os.fsencode(folder / _INDEX),
+                state,
+                {"format": _FORMAT, "index": _index_of(metadata)},
+                self._options["compression"],
+                self._options["sync"],
+                self._options["threads"],
+                [os.fsencode(folder / name) for name in names],
+                tensors,
+            )
+            _remove_unneeded(folder, {place.file for place in metadata.storage_data.values()})
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
@@ -167,6 +179,61 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
 
     def storage_meta(self) -> StorageMeta | None:
         return StorageMeta(checkpoint_id=self.checkpoint_id)
+
+
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """Lets one save at a time replace the index of a folder, and remove files: another one would remove the files of this one,
+    to which no index refers yet. Then that one ends first, and this one finds that its files are missing."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            # Not every file system of a cluster has locks.
+            if error.errno not in (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_replaceable(folder: pathlib.Path) -> None:
+    """That a new index would not break a checkpoint of the folder."""
+    if (folder / ".metadata").exists():
+        raise CheckpointExists(
+            f"{folder} has a checkpoint of torch's own writer (.metadata), and a folder of two opens as neither; save to another "
+            "folder, or move the files of that one away",
+            "file_exists",
+        )
+    if (folder / _INDEX).exists() and _INDEX in _needed(folder, {_INDEX}):
+        raise CheckpointExists(
+            f"{folder / _INDEX}: another file of the folder refers to it, and would lose what it needs; save to another folder, "
+            "or make that file whole first with `espalier flatten` (`espalier needs` tells what a file refers to)",
+            "file_exists",
+        )
+
+
+def _needed(folder: pathlib.Path, leaving: set[str]) -> set[str]:
+    """The names of what the files of a folder refer to, those in `leaving` not counted. An error if one of them cannot be
+    read."""
+    return {os.fsdecode(name) for name in _core.needed_files(os.fsencode(folder), [os.fsencode(name) for name in leaving])}
+
+
+def _remove_unneeded(folder: pathlib.Path, used: set[str]) -> None:
+    """Removes the files of processes to which no file that stays refers. The checkpoint is saved: nothing here is an error."""
+    leaving = {path.name for path in folder.iterdir() if _RANK_FILE.fullmatch(path.name)} - used
+    try:
+        while leaving and (stays := leaving & _needed(folder, leaving)):
+            leaving -= stays  # What stays may refer to others.
+    except EspalierError as error:
+        warnings.warn(f"{error}; nothing was removed, as this file may refer to others", DamagedCheckpoint, stacklevel=2)
+        return
+    for name in leaving:
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            warnings.warn(f"{folder / name} cannot be removed: {error}", DamagedCheckpoint, stacklevel=2)
 
 
 def _add(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[str | int, ...]:

@@ -496,13 +496,13 @@ class Map(Writing):
                 ({"lora_alpha": [16]}, '"lora_alpha" of the configuration is a list, and not a finite number above 0'),
                 ({"lora_alpha": {"a": 1}}, '"lora_alpha" of the configuration is an object, and not'),
                 ({"lora_alpha": "16"}, "\"lora_alpha\" of the configuration is '16', and not"),
-                ({"lora_alpha": -1}, '"lora_alpha" of the configuration is -1.0, and not'),
+                ({"lora_alpha": -1}, '"lora_alpha" of the configuration is -1, and not'),
                 ({"lora_alpha": 1, "use_rslora": "true"}, "\"use_rslora\" of the configuration is 'true', and not true or false"),
-                ({"lora_alpha": 1, "alpha_pattern": {"q": 0}}, "'q' in \"alpha_pattern\" of the configuration is 0.0, and not"),
+                ({"lora_alpha": 1, "alpha_pattern": {"q": 0}}, "'q' in \"alpha_pattern\" of the configuration is 0, and not"),
                 ({"lora_alpha": 1e308}, "and their alpha would be larger than 1e308 and too large a number"),
                 ({"lora_alpha": 1e308, "use_rslora": True}, "are too large or too small")]:
             self.assertIn(said, self.errors("map", pair, "--map", join, *names, "--config", config(**words), "--plan"))
-        self.assertIn('"lora_alpha" is set to 0.0', self.errors("map", pair, "--map", join, *names, "--set", "lora_alpha=0", "--plan"))
+        self.assertIn('"lora_alpha" is set to 0', self.errors("map", pair, "--map", join, *names, "--set", "lora_alpha=0", "--plan"))
         # Ties have one alpha, and magnitudes no sums.
         tied = rules("tied.json", "q.weight [o i] = k.weight [o i] <-> w.weight [o i]")
         same = self.write("same.safetensors", safetensors(
@@ -560,8 +560,9 @@ class Map(Writing):
         split = adapter(*((f"{old}.{x}.w{w}", *((6, 10) if w == 2 else (10, 6))) for x in range(2) for w in (1, 2, 3)))
         line = ("map", split, "--map", "mixtral-v5", "--set", "lora_alpha=4", "--set", "i=1", "--set", "x=2", "--plan", "--lora")
         note = "note: 'model.layers.0.mlp.experts.gate_up_proj' has stacked factors, which PEFT does not read"
-        self.assertIn(note, self.text(*line, "peft"))
-        self.assertEqual(self.stdout.decode().count("stacked factors"), 1)
+        said = self.text(*line, "peft")
+        self.assertIn(note, said)
+        self.assertEqual(said.count("stacked factors"), 1)
         self.assertNotIn("note", self.text(*line, "peft <-> torchtune"))
 
     def test_numbers_of_an_adapter_that_is_merged(self):
@@ -574,7 +575,7 @@ class Map(Writing):
             return ("--config", self.write("words.json", json.dumps(words).encode()))
 
         for number in (0, -4, -0.5):
-            said = f"'alpha' is {number}: the adapter would be merged with no effect, or the wrong way round; give another one: --set alpha=..."
+            said = f"'alpha' is {number}, and the map is right for numbers above 0 alone"
             self.assertIn(said, self.errors(*line, *config(lora_alpha=number)))
             self.assertIn("code map_invalid", self.stderr)
             for word in ("alpha", "lora_alpha"):

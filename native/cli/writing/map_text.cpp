@@ -15,6 +15,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/base/near_miss.h"
+#include "espalier/base/real_text.h"
 #include "espalier/dtype.h"
 #include "espalier/key_map.h"
 #include "espalier/map/adapter.h"
@@ -220,7 +221,7 @@ std::string scales_text(const MapAdapter& adapter) {
   for (std::size_t i = 0; i < counts.size() && i < kMostShown; ++i) {
     const auto& [scale, count] = counts[i];
     text += fmt::format("{}rank {}, alpha {}: {}", i > 0 ? "; " : "", scale.rank,
-                        scale.alpha ? print_alpha(*scale.alpha) : std::string("as before"),
+                        scale.alpha ? print_number(*scale.alpha) : std::string("as before"),
                         counted(count, "module"));
   }
   if (counts.size() > kMostShown) text += "; and others";

@@ -152,4 +152,10 @@ std::string print_real(double value) {
   return std::move(stream.text);
 }
 
+std::string print_number(double value) {
+  std::string text = print_real(value);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
 }  // namespace espalier

@@ -17,6 +17,9 @@ double parse_real_in_little_code(const char* digits);
 /// A decimal that parse_real() takes for the same finite double: "0.5", "16.0", "1e30".
 std::string print_real(double value);
 
+/// The same for people and other programs, where a whole number has no fraction: "0.5", "16".
+std::string print_number(double value);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_BASE_REAL_TEXT_H_

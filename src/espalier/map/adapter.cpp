@@ -392,7 +392,10 @@ class AdapterPlanner {
                              : *axis < weight.words.size() ? weight.words[*axis]
                                                            : std::string());
     }
-    if (part == AdapterPart::kB) add_modules(following, scales.alpha);
+    if (part == AdapterPart::kB) {
+      add_modules(following, scales.alpha);
+      note_stacks(following, *place.write);
+    }
     return finish(std::move(target), *place.write, part, weight);
   }
 
@@ -444,6 +447,15 @@ class AdapterPlanner {
                              run.to_step * layout.strides[run.to_axis]});
     }
     return piece;
+  }
+
+  void note_stacks(const Following& following, const AdapterNames& names) {
+    const auto& roles = following.roles;
+    const bool has_stacks =
+        std::find(roles.begin(), roles.end(), AdapterRole::kStack) != roles.end();
+    if (!has_stacks || !names.are_peft || std::exchange(has_noted_stacks_, true)) return;
+    plan_.adapter_->notes.push_back(in_quotes(following.weight.name) +
+                                    " has stacked factors, which PEFT does not read");
   }
 
   // Of the names of a weight, which share the factors.
@@ -701,6 +713,7 @@ class AdapterPlanner {
   std::vector<bool> are_counted_;  // by module
   std::unordered_set<std::uint32_t> renamed_;
   std::size_t pieces_ = 0;
+  bool has_noted_stacks_ = false;
 };
 
 Result<MapPlan> plan_with_adapter(const KeyMap& map, std::vector<MapLeaf> leaves,

@@ -62,9 +62,6 @@ AdapterPatterns adapter_patterns(const MapAdapter& adapter);
 /// Whether there is a module, and all weights have columns before rows: fan_in_fan_out.
 bool are_all_transposed(const MapAdapter& adapter);
 
-/// A number without a fraction as an integer: "16" and "22.5".
-std::string print_alpha(double alpha);
-
 /// The adapter in the words of PEFT's adapter_config.json, as JSON: r, lora_alpha (none if it is
 /// not known), use_rslora, fan_in_fan_out if it is true, target_modules, and patterns for modules
 /// that have others.

@@ -29,12 +29,6 @@ AdapterScale common_scale(const MapAdapter& adapter) {
   return most;
 }
 
-std::string print_alpha(double alpha) {
-  std::string text = print_real(alpha);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
-}
-
 AdapterPatterns adapter_patterns(const MapAdapter& adapter) {
   const AdapterScale common = common_scale(adapter);
   AdapterPatterns patterns;
@@ -88,7 +82,7 @@ std::string adapter_config(const MapAdapter& adapter) {
   json.member("r", common.rank);
   if (common.alpha) {
     json.key("lora_alpha");
-    json.raw(print_alpha(*common.alpha));
+    json.raw(print_number(*common.alpha));
   }
   json.member("use_rslora", adapter.is_rank_stabilized);
   if (are_all_transposed(adapter)) json.member("fan_in_fan_out", true);
@@ -100,7 +94,7 @@ std::string adapter_config(const MapAdapter& adapter) {
   json.begin_object();
   for (const auto& [name, alpha] : patterns.alphas) {
     json.key(name);
-    json.raw(print_alpha(alpha));
+    json.raw(print_number(alpha));
   }
   json.end_object();
   json.key("target_modules");

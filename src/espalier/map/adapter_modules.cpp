@@ -218,12 +218,12 @@ Result<void> AdapterModules::find_alphas() {
   if (!settings.problem.empty()) return invalid_map(settings.problem);
   const auto set_alpha = set_number("lora_alpha");
   if (set_alpha && !(std::isfinite(*set_alpha) && *set_alpha > 0)) {
-    return invalid_map("\"lora_alpha\" is set to " + print_real(*set_alpha) +
+    return invalid_map("\"lora_alpha\" is set to " + print_number(*set_alpha) +
                        ", and not to a finite number above 0");
   }
   const auto set_stabilized = set_number("use_rslora");
   if (set_stabilized && *set_stabilized != 0 && *set_stabilized != 1) {
-    return invalid_map("\"use_rslora\" is set to " + print_real(*set_stabilized) +
+    return invalid_map("\"use_rslora\" is set to " + print_number(*set_stabilized) +
                        ", and not to 0 or 1");
   }
   is_rank_stabilized_ =
@@ -333,6 +333,26 @@ std::optional<AdapterModules::TakenBy> AdapterModules::find_rule(const std::stri
   return std::nullopt;
 }
 
+// Experts are parameters of one module: PEFT calls the factors of the first as if the module were
+// the weight, and puts "base_layer" in between for the next.
+std::optional<std::string> AdapterModules::parameter_within(const AdapterModule& module) const {
+  if (!place_of(module, AdapterPart::kA).read.are_peft) return std::nullopt;
+  std::string_view name = module.name;
+  while (name.ends_with(kBaseLayer)) name.remove_suffix(kBaseLayer.size());
+  for (const Rule& rule : map_->parts().rules) {
+    for (const TensorTerm* tensor : tensors_of(rule.side(!options_->plan.reverse))) {
+      for (const TensorName& each : tensor->names) {
+        const auto parted = each.pattern.without_last(read_separator_);
+        CaptureValues values(rule.words.size());
+        if (!parted || parted->second == "bias") continue;
+        if (!parted->first.match(name, read_separator_, values)) continue;
+        return std::string(name) + read_separator_ + parted->second;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 Result<MapLeaf> AdapterModules::weight_of(AdapterModule& module) const {
   std::string name;
   std::optional<TakenBy> taken;
@@ -342,6 +362,13 @@ Result<MapLeaf> AdapterModules::weight_of(AdapterModule& module) const {
     taken = find_rule(name);
   }
   if (!taken) taken = find_rule(name = module.name);
+  if (const auto inner = taken ? std::nullopt : parameter_within(module)) {
+    return fail(ErrorCode::kMapUnmatched,
+                quoted(module, AdapterPart::kA) + " and " + quoted(module, AdapterPart::kB) +
+                    " are of a parameter of their module, such as " + in_quotes(*inner) +
+                    "; PEFT lays the factors of \"target_parameters\" side by side along the "
+                    "rank, which maps do not read; merge the adapter into its base, and map that");
+  }
   if (!taken) {
     if (options_->plan.rest.value_or(map_->parts().rest) == MapRest::kError) {
       return fail(ErrorCode::kMapUnmatched,

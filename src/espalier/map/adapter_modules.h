@@ -82,6 +82,7 @@ class AdapterModules {
   [[nodiscard]] Result<void> find_alphas();
   void find_patterns();
   std::optional<TakenBy> find_rule(const std::string& name) const;
+  std::optional<std::string> parameter_within(const AdapterModule& module) const;
   [[nodiscard]] Result<MapLeaf> weight_of(AdapterModule& module) const;
   [[nodiscard]] Result<void> find_shape(AdapterModule& module, std::string_view weight,
                                         const TakenBy& taken) const;

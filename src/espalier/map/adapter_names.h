@@ -17,6 +17,10 @@ namespace espalier {
 /// vector along the output: the magnitudes of DoRA.
 enum class AdapterPart : std::size_t { kA, kB, kVector };
 
+/// What PEFT puts behind the name of a module that it wraps: other parameters of the module, and
+/// further wrappers, stand below it.
+inline constexpr std::string_view kBaseLayer = ".base_layer";
+
 /// Names of one side.
 struct AdapterNames {
   NamePattern pattern;

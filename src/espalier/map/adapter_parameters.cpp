@@ -3,12 +3,6 @@
 #include "espalier/map/map_error.h"
 
 namespace espalier {
-namespace {
-
-// What PEFT puts beside the factors of a module has the name of a layer in it.
-constexpr std::string_view kBaseLayer = ".base_layer";
-
-}  // namespace
 
 AdapterParameters::AdapterParameters(const AdapterModules& found, std::span<const MapLeaf> leaves,
                                      std::span<const MapAdapted> adapted)

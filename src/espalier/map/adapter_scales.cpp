@@ -48,7 +48,7 @@ class ScaleFinder {
       return failed(weight_.rule, ErrorCode::kMapNotInvertible,
                     "the factors of " + in_quotes(weight_.name) + " are joined from " +
                         joined_names() + ", and their alpha would be larger than " +
-                        print_alpha(*(*least)->alpha) + " and too large a number");
+                        print_number(*(*least)->alpha) + " and too large a number");
     }
     return scales;
   }
@@ -91,15 +91,15 @@ class ScaleFinder {
     if (!std::isfinite(factor) || factor <= 0) {
       return failed(weight_.rule, ErrorCode::kMapNotInvertible,
                     "the factors of " + in_quotes(weight_.name) + " are joined from " +
-                        joined_names() + ", whose alphas " + print_alpha(*module.alpha) + " and " +
-                        print_alpha(*least.alpha) + " are too large or too small");
+                        joined_names() + ", whose alphas " + print_number(*module.alpha) + " and " +
+                        print_number(*least.alpha) + " are too large or too small");
     }
     if (found_.is_rank_stabilized()) factor = std::sqrt(factor);
     if (factor != 1 && !is_power_of_two(factor)) {
       return failed(
           weight_.rule, ErrorCode::kMapNotInvertible,
           found_.quoted(least, AdapterPart::kB) + " and " + found_.quoted(module, AdapterPart::kB) +
-              " are scaled by numbers whose ratio " + print_real(factor) +
+              " are scaled by numbers whose ratio " + print_number(factor) +
               " is no power of 2, so that no alpha is exact for " + in_quotes(weight_.name) +
               "; train them with one alpha/r, or merge the adapter into its base, and "
               "map that");

@@ -24,7 +24,7 @@ std::string setting_text(JsonRef value) {
   if (value.is_object()) return "an object";
   const auto number = setting_number(value);
   if (!number) return "null";
-  return std::isfinite(*number) ? print_real(*number) : "too large a number";
+  return std::isfinite(*number) ? print_number(*number) : "too large a number";
 }
 
 class SettingsReader {

@@ -19,6 +19,9 @@
 namespace espalier {
 namespace {
 
+// Of "requires": any number above 0.
+constexpr std::string_view kPositive = "positive";
+
 constexpr std::uint32_t kMaxJsonDepth = 8;
 constexpr std::size_t kMaxTexts = 65536;
 constexpr std::size_t kMaxSizes = 1000;
@@ -256,10 +259,11 @@ class KeyMap::Parser {
       std::optional<double> number = each.real();
       if (const auto integer = each.int64()) number = static_cast<double>(*integer);
       if (const auto truth = each.boolean()) number = *truth ? 1 : 0;
-      if (!number) {
-        return invalid_map("\"requires\" has no number for \"" + std::string(word) + '"');
+      if (!number && each.text() != kPositive) {
+        return invalid_map("\"requires\" has no number for \"" + std::string(word) +
+                           "\", and not \"positive\"");
       }
-      map_.required.emplace(word, *number);
+      map_.required.emplace(word, number);
     }
     return {};
   }
@@ -435,7 +439,7 @@ std::string KeyMap::canonical() const {
     json.begin_object();
     for (const auto& [word, number] : parts_->required) {
       json.key(word);
-      json.raw(print_real(number));
+      number ? json.raw(print_real(*number)) : json.value(kPositive);
     }
     json.end_object();
   }

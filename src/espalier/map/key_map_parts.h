@@ -86,9 +86,10 @@ struct KeyMapParts {
   std::vector<std::pair<std::string, DType>> dtypes;
   MapAlong along;
   MapLora lora;
-  /// Words of a model's configuration, and the only numbers that the map is right for; true and
-  /// false are 1 and 0, and of a list or an object the number of its members counts.
-  std::map<std::string, double, std::less<>> required;
+  /// Words of a model's configuration, and the only numbers that the map is right for, or nothing
+  /// for all above 0; true and false are 1 and 0, and of a list or an object the number of its
+  /// members counts.
+  std::map<std::string, std::optional<double>, std::less<>> required;
 
   const MapSide& side(bool is_left) const { return is_left ? left : right; }
 };

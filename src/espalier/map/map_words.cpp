@@ -54,7 +54,7 @@ std::set<std::string, std::less<>> map_words(const KeyMapParts& map) {
 }
 
 std::string printed_number(double number) {
-  return std::isnan(number) ? std::string("a text or a list") : print_real(number);
+  return std::isnan(number) ? std::string("a text or a list") : print_number(number);
 }
 
 tl::unexpected<Error> no_size(const std::string& word, double number, const std::string& origin) {
@@ -65,14 +65,12 @@ tl::unexpected<Error> no_size(const std::string& word, double number, const std:
 
 Result<void> check_required(const Planning& planning) {
   for (const auto& [word, wanted] : planning.map.parts().required) {
-    if (!planning.options.config) continue;
-    auto found = planning.options.config(word);
+    auto found = number_of(planning, word);
     if (found && std::isnan(*found)) found = planning.options.config(word + kCountMark);
-    if (!found || *found == wanted) continue;
-    return fail(ErrorCode::kMapInvalid,
-                "the configuration has another " + in_quotes(word) +
-                    " than the map is right for: " + printed_number(*found) + ", and not " +
-                    print_real(wanted));
+    if (!found || (wanted ? *found == *wanted : *found > 0)) continue;
+    return invalid_map(
+        in_quotes(word) + " is " + printed_number(*found) + ", and the map is right for " +
+        (wanted ? print_number(*wanted) : std::string("numbers above 0")) + " alone");
   }
   return {};
 }
@@ -156,7 +154,6 @@ Result<void> check_given_words(const KeyMap& map, const LiftOptions& options) {
 
 Result<void> find_numbers(Planning& planning) {
   const KeyMapParts& map = planning.map.parts();
-  if (auto ok = check_required(planning); !ok) return ok;
   const std::set<std::string, std::less<>> sizes = size_words(map);
   if (auto ok = check_given_sizes(planning, sizes); !ok) return ok;
   planning.sizes = planning.options.sizes;
@@ -186,7 +183,7 @@ Result<void> find_numbers(Planning& planning) {
       planning.origins.emplace(word, found->origin);
     }
   }
-  return {};
+  return check_required(planning);
 }
 
 std::optional<double> number_of(const Planning& planning, const std::string& word) {

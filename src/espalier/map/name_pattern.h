@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace espalier {
@@ -82,6 +83,8 @@ class NamePattern {
   bool match(std::string_view name, char separator, CaptureValues& values) const;
   /// The name for these values; every word of the pattern has one.
   std::string write(const CaptureValues& values) const;
+  /// What stands before the last segment, and that segment, if it is no capture.
+  std::optional<std::pair<NamePattern, std::string>> without_last(char separator) const;
   /// Whether the pattern has a word of that number.
   bool has_word(std::size_t word) const;
 

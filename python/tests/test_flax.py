@@ -109,6 +109,18 @@ def test_parameters_of_nnx_without_a_template(file):
     assert same(nnx.state(model, nnx.Param), nnx.state(net(0), nnx.Param))
 
 
+def test_variables_of_nnx_below_a_level_of_their_own(file):
+    module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    levels = {"kernel": {"value": module.kernel[...]}, "bias": {"value": module.bias[...]}}
+    for there in (levels, nnx.to_pure_dict(nnx.state(module))):
+        espalier.save(file, there)
+        loaded = espalier.load(file, like=nnx.Linear(2, 3, rngs=nnx.Rngs(1)))
+        assert same(loaded.kernel[...], module.kernel[...]) and same(loaded.bias[...], module.bias[...])
+    espalier.save(file, {**levels, "kernel": {"value": module.kernel[...], "mu": 1}})
+    with pytest.raises(espalier.TreeMismatch, match="kernel: dict in the file"):
+        espalier.load(file, like=module)
+
+
 def test_modules_and_optimizers_of_nnx(file):
     def make(seed):
         model = net(seed)

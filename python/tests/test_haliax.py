@@ -47,6 +47,23 @@ def test_haliax_35_two_axes_of_one_size_that_are_swapped_are_an_error(file):
     assert same(espalier.load(file, like={"w": hax.zeros((b, a))})["w"], hax.ones((b, a)))
 
 
+def test_haliax_35_an_array_below_a_level_of_its_own(file):
+    named = hax.named(jnp.arange(6.0).reshape(2, 3), (Axis("a", 2), Axis("b", 3)))
+    for there in ([named.array], (named.array,)):
+        espalier.save(file, {"w": there})
+        loaded, ledger = espalier.load(file, like={"w": hax.zeros(named.axes)}, strict=False)
+        assert same(loaded["w"], named) and [each.path for each in ledger.relabelled] == ["w"]
+    for wrong in ([named.array, 1], [], {"value": named.array}, [[named.array]], [1]):
+        espalier.save(file, {"w": wrong})
+        with pytest.raises(espalier.TreeMismatch):
+            espalier.load(file, like={"w": hax.zeros(named.axes)})
+    espalier.save(file, {"w": [named.array]})
+    with pytest.raises(espalier.TreeMismatch):
+        espalier.load(file, like={"w": jnp.zeros((2, 3))})
+    with pytest.raises(espalier.TreeMismatch, match=r"w: f32 \[2, 3\]"):
+        espalier.load(file, like={"w": hax.zeros((Axis("a", 3), Axis("b", 2)))})
+
+
 def test_haliax_35_a_model_with_its_optimizer_s_state(file):
     model = hax.nn.Stacked.init(LAYERS, Block)(key=jax.random.split(jax.random.key(0), 4))
     state = {"model": model, "opt": optax.adam(1e-3).init(eqx.filter(model, eqx.is_array)), "key": jax.random.key(1)}

@@ -138,6 +138,34 @@ def test_other_types_with_the_same_content(file):
             espalier.load(file, like=wrong)
 
 
+def test_a_dict_with_a_record_s_names_fills_it_and_one_of_positions_a_list(file):
+    fields = {"count": 7, "mu": {"w": F32}}
+    espalier.save(file, {"opt": fields, "list": {str(i): i * i for i in reversed(range(11))}, "tuple": {1: "b", 0: "a"}, "none": {}})
+    template = {"opt": Adam(0, {"w": F32}), "list": list(range(11)), "tuple": ("", ""), "none": []}
+    state, ledger = espalier.load(file, like=template, strict=False)
+    assert type(state["opt"]) is Adam and state["opt"].count == 7 and state["list"] == [i * i for i in range(11)]
+    assert state["tuple"] == ("a", "b") and state["none"] == []
+    assert [str(each) for each in ledger.relabelled] == [
+        "opt: dict in the file, record in the template", "list: dict in the file, list in the template",
+        "tuple: dict in the file, tuple in the template", "none: dict in the file, list in the template",
+    ]  # fmt: skip
+    assert same(espalier.load(file, like=template), state)
+    espalier.save(file, {"opt": Adam(7, {})})
+    assert espalier.load(file, like={"opt": {"count": 0, "mu": {}}}) == {"opt": {"count": 7, "mu": {}}}
+    # Names and positions are compared as in their own kinds.
+    espalier.save(file, {"opt": {"count": 7, "nu": 1}, "list": {"0": 1, "1": 2}})
+    with pytest.raises(espalier.TreeMismatch) as caught:
+        espalier.load(file, like={"opt": Adam(0, {}), "list": [0]})
+    assert caught.value.ledger.missing == ["opt/mu"] and caught.value.ledger.unexpected == ["opt/nu", "list/1"]
+    for keys in ({"0": 1, "2": 2}, {"00": 1}, {"0": 1, "x": 2}):
+        espalier.save(file, keys)
+        with pytest.raises(espalier.TreeMismatch, match="the root: dict in the file, list in the template"):
+            espalier.load(file, like=[0, 0])
+    espalier.save(file, {"r": {0: 0, 1: 3, 2: 1}})
+    with pytest.raises(espalier.TreeMismatch):
+        espalier.load(file, like={"r": range(3)})
+
+
 def test_keys_as_text(file):
     espalier.save(file, {"0": {"a": 1}, "1": 2})
     with pytest.raises(espalier.TreeMismatch, match="0: missing"):

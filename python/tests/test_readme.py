@@ -31,7 +31,7 @@ def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("model/layers/0/weight f32 (20, 30)\n")
     assert printed.endswith("[50, 90, 100] 50\n")
-    assert "model: dict in the file, record in the template\n" in printed
+    assert "model/weight: f32 [3, 2] in the file, f32 [2, 3] in the template\n" in printed
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -199,11 +199,12 @@ def load(
 
     `like` is a template: the result has its types, and the file must have what it has, of the same kinds, dtypes and
     shapes. Dicts match by key (with `keys="text"`, "0" and 0 are the same), sequences by position, NamedTuples and
-    dataclasses by field; only `strict=True` wants their classes to have the same name, in whatever module. In place of an array, `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is
-    there; `espalier.SKIP` leaves it out and reads none of it. What no file can hold, such as a function, stays the
-    template's if the file has nothing there. TreeMismatch lists every difference. `strict="template"` lets the file have more, `strict="file"` lets it
-    have less (the template's values stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"`
-    converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
+    dataclasses by field; only `strict=True` wants their classes to have the same name, in whatever module. A dict can
+    stand for each of them, with the fields or positions as keys: `nest=True` gives such dicts. In place of an array,
+    `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is there; `espalier.SKIP` leaves it out and reads none
+    of it. What no file can hold, such as a function, stays the template's if the file has nothing there. TreeMismatch lists
+    every difference. `strict="template"` lets the file have more, `strict="file"` lets it have less (the template's values
+    stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
 
     `progress` is True, or a function of the stored bytes that are read or checked, and of all of them; slices do not count.
     Ctrl-C ends the read.

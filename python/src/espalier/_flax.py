@@ -67,6 +67,7 @@ def leaf(template: Any) -> Leaf | None:
         convert=lambda array: template.replace(inner.convert(array)),
         kind=None,
         read=None if read is None else lambda handle: template.replace(read(handle)),
+        level="value",  # nnx.to_pure_dict() has none, and the State itself has one
     )
 
 

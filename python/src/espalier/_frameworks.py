@@ -46,6 +46,8 @@ class Leaf(NamedTuple):
     """Leaves of one kind are given one object for a tensor that is at both places; those of None each its own."""
     read: Callable[[Stored], Any] | None = None
     """Makes the template's value of the tensor in the file, instead: by slices, for a part of it."""
+    level: str | int | None = None
+    """The one key that other libraries have between this place and its tensor."""
 
 
 class Own(NamedTuple):

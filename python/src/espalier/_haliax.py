@@ -52,6 +52,7 @@ def leaf(template: Any) -> Leaf | None:
         convert=lambda array: wrapped(inner.convert(array)),
         kind=("haliax", template.axes, inner.kind),
         read=None if read is None else lambda handle: wrapped(read(handle)),
+        level=0,  # the array is the only child of JAX's tree
     )
 
 

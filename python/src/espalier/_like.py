@@ -210,6 +210,11 @@ class Matcher:
             self.ledger.kept.append(path)
             return None
         if wanted != (INT if kind == BIGINT else kind):
+            if (order := self._order_as(wanted, label, node, kind)) is not None:
+                self.ledger.relabelled.append(Mismatch(path, KIND_NAMES[wanted], self._describe(node, kind)))
+                if wanted in (DICT, RECORD):
+                    return self._keyed(node, path, template, list(content[0]), list(content[1]))
+                return self._sequence(node, path, template, list(content), order)
             return self._mismatch(path, KIND_NAMES[wanted], self._describe(node, kind), template)
         found = self._file.label(node)
         if found != label and wanted not in (DICT, LIST, TUPLE, RECORD):
@@ -266,6 +271,9 @@ class Matcher:
     def _tensor(self, node: int, path: str, template: Any, leaf: _frameworks.Leaf) -> Any:
         dtype, shape, names, label = leaf.dtype, leaf.shape, leaf.axis_names, leaf.label
         about = self._file.array(node)
+        if about is None and (inner := self._below_level(node, leaf.level)) is not None:
+            self.ledger.relabelled.append(Mismatch(path, f"{dtype} {list(shape)}", self._describe(node, self._file.kind(node))))
+            node, about = inner, self._file.array(inner)
         if about is None:
             return self._mismatch(path, f"{dtype} {list(shape)}", self._describe(node, self._file.kind(node)), template)
         identity, number, there, axis_names, is_placeholder, labelled = about
@@ -301,6 +309,16 @@ class Matcher:
             node, path, lambda value: leaf.convert(convert(value)), leaf.framework, (dtype, leaf.kind)
         )
 
+    def _below_level(self, node: int, level: str | int | None) -> int | None:
+        """The tensor that is all there is below a node, under that key or position."""
+        is_sequence = self._file.kind(node) in (LIST, TUPLE)
+        if is_sequence != isinstance(level, int) or self._file.kind(node) not in (LIST, TUPLE, DICT):
+            return None
+        children = self._file.children(node)
+        if len(children) != 1 or (not is_sequence and list(self._file.keys(node)) != [level]):
+            return None
+        return children[0] if self._file.array(children[0]) is not None else None
+
     def _keyed(self, node: int, path: str, template: Any, keys: list[Any], values: list[Any]) -> Any:
         children = dict(zip(self._file.keys(node), self._file.children(node), strict=True))
         if self._keys == "text":
@@ -318,8 +336,19 @@ class Matcher:
         self.ledger.unexpected += [below(path, key) for key in children]
         return _Rebuilt(template, items)
 
-    def _sequence(self, node: int, path: str, template: Any, values: list[Any]) -> Any:
-        children = self._file.children(node)
+    def _order_as(self, wanted: int, label: str | None, node: int, kind: int) -> list[int] | None:
+        """The children of a container that can stand for one of another kind: a dict for a record with the same names, as exports
+        and other libraries have it, and a dict whose keys are positions for a list. None if it cannot."""
+        if wanted in (DICT, RECORD) and kind in (DICT, RECORD):
+            return list(self._file.children(node))
+        if wanted not in (LIST, TUPLE) or kind != DICT or label in _WHOLE:
+            return None
+        children = {str(key): child for key, child in zip(self._file.keys(node), self._file.children(node), strict=True)}
+        order = [children.get(str(i)) for i in range(len(self._file.children(node)))]
+        return None if None in order else [child for child in order if child is not None]
+
+    def _sequence(self, node: int, path: str, template: Any, values: list[Any], children: Sequence[int] | None = None) -> Any:
+        children = self._file.children(node) if children is None else children
         elements = []
         for i, value in enumerate(values):
             inside = below(path, i)

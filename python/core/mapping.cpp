@@ -148,6 +148,8 @@ class Mapped {
     return adapter ? std::optional(adapter_config(*adapter)) : std::nullopt;
   }
 
+  std::vector<std::string> map_notes() const { return mapped_.plan().notes(); }
+
   std::vector<std::string> labels() const {
     std::vector<std::string> labels;
     for (auto& output : must(mapped_.outputs(), where_)) labels.push_back(std::move(output.label));
@@ -212,6 +214,7 @@ void bind_mapping(nb::module_& module) {
                    "int | None, tuple[int, ...], tuple[str, ...]]]"))
       .def("dropped", &Mapped::dropped, nb::sig("def dropped(self) -> dict[str, int | None]"))
       .def("labels", &Mapped::labels)
+      .def("map_notes", &Mapped::map_notes)
       .def("lora", &Mapped::lora)
       .def("save", &Mapped::save, "path"_a, "label"_a, "safetensors"_a, "compression"_a, "sync"_a,
            "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());

@@ -309,6 +309,22 @@ def test_restore_takes_a_step(tmp_path):
         checkpointer.restore(step=10)
 
 
+def test_restore_takes_the_best(tmp_path):
+    with espalier.Checkpointer(tmp_path, keep=9, best=("loss", "min")) as checkpointer:
+        with pytest.raises(espalier.CheckpointNotFound, match="there is no best step: no step here has its metric"):
+            checkpointer.restore(best=True)
+        for step, loss in ((5, 3.0), (10, 1.0), (15, 2.0)):
+            checkpointer.save(step, {"b": step}, metrics={"loss": loss})
+        checkpointer.save(20, {"b": 20}, metrics={"loss": 0.5})
+        assert checkpointer.restore(best=True) == ({"b": 20}, 20)  # though its save goes on
+    pathlib.Path(checkpointer.path(20)).unlink()
+    assert checkpointer.restore(best=True) == ({"b": 10}, 10)
+    with pytest.raises(espalier.EspalierError, match="two choices of a step"):
+        checkpointer.restore(step=5, best=True)
+    with pytest.raises(espalier.CheckpointNotFound, match="has no best="):
+        espalier.Checkpointer(tmp_path).restore(best=True)
+
+
 def test_restore_names_an_option_that_it_has_not(tmp_path):
     checkpointer = espalier.Checkpointer(tmp_path)
     with pytest.raises(TypeError, match=r"restore\(\) has no option 'steps': it has those of load\(\) for a file"):

@@ -7,6 +7,8 @@ import espalier
 import numpy as np
 import pytest
 
+F32 = np.arange(6, dtype=np.float32).reshape(2, 3)
+
 MAP = {
     "espalier_map": 1,
     "name": "example",
@@ -139,6 +141,33 @@ def test_numbers_of_parameters_follow(tmp_path):
     assert all(np.array_equal(made["opt"]["state"][i]["exp_avg"], value * 2) for i, value in enumerate(made["model"].values()))
     with pytest.raises(espalier.EspalierError, match="like must be a file"):
         espalier.map(path, "unwrap", like={"a": espalier.ANY})
+
+
+def test_groups_of_an_optimizer_in_a_list_are_written_anew(tmp_path):
+    """As in a checkpoint of Lightning."""
+    moments = {"a": np.full((2, 3), 1.0), "b": np.full(2, 2.0), "c": np.full(2, 3.0)}
+    group = {"lr": 1.0, "params": [0, 1, 2], "param_names": ["c", "b", "a"]}
+    optimizer = {"state": {i: {"exp_avg": moments[name]} for i, name in enumerate(group["param_names"])}, "param_groups": [group]}
+    state = {"state_dict": {name: np.zeros_like(value) for name, value in moments.items()}, "optimizer_states": [{}, optimizer]}
+    path = tmp_path / "run.espalier"
+    espalier.save(path, state)
+    rules = {"espalier_map": 1, "rules": ["a [m n] <-> x [n m]", "b [n], c [n] <-> y [n+n]"]}
+    made = espalier.map(path, rules, at="state_dict", along="optimizer_states.1.state.{param#}.{slot}").load()["optimizer_states"][1]
+    assert made["param_groups"] == [{"lr": 1.0, "params": [0, 1], "param_names": ["x", "y"]}]
+    assert made["state"][0]["exp_avg"].shape == (3, 2) and list(made["state"][1]["exp_avg"]) == [2, 2, 3, 3]
+
+
+def test_what_may_be_wrong_is_a_warning(tmp_path):
+    optimizer = {"state": {0: {"exp_avg": F32}, 1: {"exp_avg": F32}}, "param_groups": [{"params": [0, 1], "param_names": ["up", "down"]}]}
+    path = tmp_path / "run.espalier"
+    espalier.save(path, {"model": {"up": F32, "down": F32}, "opt": optimizer})
+    rules = {"espalier_map": 1, "rest": "keep", "rules": ["up <-> w3", "down <-> w2"]}
+    with pytest.warns(UserWarning, match=r"run.espalier: .*'opt.state.0.exp_avg' keeps its number, and parameters have new names") as told:
+        mapped = espalier.map(path, rules, at="model")
+    assert len(told) == 1 and len(mapped.map_notes) == 1 and mapped.map_notes[0] in str(told[0].message)
+    assert espalier.map(path, rules, at="model", along="opt.state.{param#}.{slot}").map_notes == []
+    same = {"espalier_map": 1, "rest": "keep", "rules": ["up <-> up"]}
+    assert espalier.map(path, same, at="model").map_notes == []
 
 
 def test_numbers_that_a_map_wrote_are_read_as_the_same_parameters(tmp_path):
@@ -296,9 +325,11 @@ def test_state_that_would_stay_behind_is_an_error(tmp_path):
     assert np.array_equal(kept["model"]["w"], weight.T) and np.array_equal(kept["optim"]["w"]["exp_avg"], weight * 2)
     # No state of what changes: another shape, and a parameter that stays as it is.
     espalier.save(path, {"model": {"w": weight, "old": weight}, "ema": {"w": np.zeros(9), "other": weight}})
-    espalier.map(path, rules, at="model")
+    with pytest.warns(UserWarning, match="'ema.other' has the shape of 'model.w', which the map changes, and stays as it is"):
+        espalier.map(path, rules, at="model")
 
 
+@pytest.mark.filterwarnings("ignore:.*stays as it is")
 def test_lists_and_integer_keys_stay_what_they_are(tmp_path):
     path = tmp_path / "run.espalier"
     ones = np.ones((2, 3), np.float32)

@@ -332,7 +332,8 @@ def test_a_number_is_a_size_and_a_word_of_the_map(tmp_path):
         return str(error.value)
 
     assert "'p' would be 2.5 as given" in refused(sizes={"p": 2.5})
-    assert "'p' would be -1.0 as given" in refused(sizes={"p": -1})
+    assert "'p' would be -1 as given" in refused(sizes={"p": -1})
+    assert "'partial_rotary_factor' is 0.5, and the map is right for 1 alone" in refused(config={"head_dim": 4, "partial_rotary_factor": 0.5})
     assert "'p' would be 1.5 by (head_dim/2.0)" in refused(config={"head_dim": 3})
     assert "did you mean 'head_dim'?" in refused(sizes={"head_dims": 4})
     assert "no such word; it has g, h, i, m, n, p, v" in refused(sizes={"p": 2, "zzz": 1})

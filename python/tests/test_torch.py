@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import copy
 import gc
 import pathlib
 
@@ -358,6 +359,39 @@ def test_an_optimizer_of_another_kind_or_size_is_a_difference(file):
     assert same(weights({"model": other}), before)
 
 
+class Swiglu(nn.Module):
+    def __init__(self, names):
+        super().__init__()
+        for name in names:
+            self.register_parameter(name, nn.Parameter(torch.rand(2, 2)))
+
+
+def test_names_of_parameters_decide_where_both_optimizers_have_them(file):
+    def adam(module):
+        made = torch.optim.AdamW(module.named_parameters())
+        for parameter in module.parameters():
+            parameter.grad = torch.rand(2, 2)
+        made.step()
+        return made
+
+    espalier.save(file, adam(Swiglu(["gate", "up", "down"])))
+    for names in (["gate", "up", "down"], ["gate", "down", "up"], ["w1", "w2", "w3"]):
+        other = adam(Swiglu(names))
+        before = copy.deepcopy(other.state_dict())
+        if names[1] == "up":
+            espalier.torch.load_into(other, file)
+            continue
+        wrong = 1 if names[0] == "gate" else 0
+        told = f"param_groups/0/param_names/{wrong}: {['gate', 'up'][wrong]!r} in the file, {names[wrong]!r} in the template"
+        with pytest.raises(espalier.TreeMismatch, match=told):
+            espalier.torch.load_into(other, file)
+        assert same(other.state_dict(), before)
+        espalier.torch.load_into(other, file, strict=False)
+    # Wrappers put something into the names, and an optimizer without names goes by the numbers.
+    espalier.torch.load_into(adam(torch.compile(Swiglu(["gate", "up", "down"]))), file)
+    espalier.torch.load_into(torch.optim.AdamW(Swiglu(["w1", "w2", "w3"]).parameters()), file)
+
+
 def test_all_that_another_optimizer_keeps_is_listed(file):
     model = Net()
     adam = torch.optim.AdamW(model.parameters())
@@ -504,6 +538,15 @@ def test_a_tie_in_a_template_of_which_one_place_is_tracked(file):
     assert [each.requires_grad for each in state.values()] == [False, True, False]
     assert state["plain"] is state["last"]
     assert torch.equal(state["tracked"], tensor)
+
+
+def test_arguments_in_the_wrong_order_are_told(file):
+    model = Net()
+    with pytest.raises(TypeError, match=r"the objects come first: load_into\(objects, path\)"):
+        espalier.torch.load_into(file, model)
+    for call in (espalier.save, espalier.save_async, espalier.save_safetensors):
+        with pytest.raises(TypeError, match=r"a path must be str, bytes or os.PathLike, not Net; the path comes first: save\(path, state\)"):
+            call(model, file)
 
 
 def test_load_into_takes_urls():

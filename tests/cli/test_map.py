@@ -583,7 +583,9 @@ class Map(Writing):
         # Of what the map requires, a number that is given counts as one of the configuration.
         self.assertIn("'use_rslora' is 1, and the map is right for 0 alone", self.errors(*line, "--set", "lora_alpha=4", "--set", "use_rslora=1"))
         self.assertIn("'use_rslora' is 1, and the map is right for 0 alone", self.errors(*line, *config(lora_alpha=4, use_rslora=True)))
-        self.text(*line, "--set", "use_rslora=0", *config(lora_alpha=2, use_rslora=True))
+        # PEFT scales by the rank of its configuration.
+        self.assertIn("r is 5 by r", self.errors(*line, *config(lora_alpha=2, r=5)))
+        self.text(*line, "--set", "use_rslora=0", *config(lora_alpha=2, use_rslora=True, r=1))
         self.assertEqual(self.values("merged.espalier", "q.weight"), [2, 5, 6, 11])
 
     def test_known_maps(self):

@@ -70,6 +70,7 @@ CheckpointFile file_of(const NumbersByName& state) {
 struct Made {
   NumbersByName state;
   std::optional<MapAdapter> adapter;
+  std::vector<std::string> notes;
   std::vector<MapWork> works;
 };
 
@@ -84,6 +85,7 @@ Result<Made> try_map(const KeyMap& map, const NumbersByName& state, const LiftOp
   if (!file) return propagate(file);
   Made made;
   made.adapter = mapped->plan().adapter();
+  made.notes = mapped->plan().notes();
   for (const MapTarget& target : mapped->plan().targets()) {
     made.works.push_back(target.work);
     const auto view = file->slice(*file->state().find(KeyView::of(target.name))->tensor(), {});
@@ -495,14 +497,14 @@ TEST_CASE("What was trained without alpha is scaled by that of its pattern") {
       R"({"r":1,"lora_alpha":6,"use_rslora":false,"rank_pattern":{"b.q":2},"alpha_pattern":{"b.q":4},"target_modules":["b.k","b.q"]})");
   // A layer that the adapter lacks is no reason to forget the others.
   lift.adapter = settings(R"({"lora_alpha": 4, "alpha_pattern": {"k": 6, "v": 7}})");
-  const MapAdapter other = *map_it(map, factors, lift).adapter;
-  CHECK(adapter_config(other) == adapter_config(*made.adapter));
+  const Made other = map_it(map, factors, lift);
+  CHECK(adapter_config(*other.adapter) == adapter_config(*made.adapter));
   CHECK(other.notes ==
         std::vector<std::string>{"'v' in \"alpha_pattern\" is the end of no module's name"});
   // A pattern that is no name would be another alpha for what it fits.
   lift.adapter = settings(R"({"lora_alpha": 4, "alpha_pattern": {"k": 6, "[qk]": 7}})");
-  const MapAdapter none = *map_it(map, factors, lift).adapter;
-  CHECK_FALSE(none.modules.front().alpha);
+  const Made none = map_it(map, factors, lift);
+  CHECK_FALSE(none.adapter->modules.front().alpha);
   REQUIRE(none.notes.size() == 1);
   CHECK(none.notes.front().starts_with("no alpha is known: '[qk]' in \"alpha_pattern\" is "));
 }

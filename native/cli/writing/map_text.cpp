@@ -234,16 +234,8 @@ void print_adapter(Output& out, const MapPlan& plan) {
                                                              : scales_text(*plan.adapter()));
 }
 
-std::vector<std::string> notes_of(const MapPlan& plan) {
-  std::vector<std::string> notes = plan.notes();
-  if (plan.adapter()) {
-    notes.insert(notes.end(), plan.adapter()->notes.begin(), plan.adapter()->notes.end());
-  }
-  return notes;
-}
-
 void print_notes(Output& out, const MapPlan& plan) {
-  for (const std::string& note : notes_of(plan)) {
+  for (const std::string& note : plan.notes()) {
     out.print("note: {}\n", shortened(escaped(note), kMaxMessageBytes));
   }
 }
@@ -274,11 +266,10 @@ void write_adapter(JsonWriter& json, const MapPlan& plan) {
 }
 
 void write_notes(JsonWriter& json, const MapPlan& plan) {
-  const std::vector<std::string> notes = notes_of(plan);
-  if (notes.empty()) return;
+  if (plan.notes().empty()) return;
   json.key("notes");
   json.begin_array();
-  for (const std::string& note : notes) json.value(note);
+  for (const std::string& note : plan.notes()) json.value(note);
   json.end_array();
 }
 

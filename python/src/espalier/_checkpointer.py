@@ -246,6 +246,7 @@ class Checkpointer:
         self,
         *,
         step: int | None = None,
+        best: bool = False,
         like: Any = None,
         into: Any = None,
         strict: Strict = True,
@@ -257,7 +258,7 @@ class Checkpointer:
         With `into`, fills live objects of torch, and gives what else the file has, as espalier.torch.load_into() does:
         (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
         on from nothing would remove what may still be repaired. `step` takes that step and no other: CheckpointNotFound if
-        there is no file of it, Corrupt if it is damaged. `progress` is that of load(), told of each file that is
+        there is no file of it, Corrupt if it is damaged. `best=True` takes the step that `best` gives, in the same way. `progress` is that of load(), told of each file that is
         checked, and then of the load. Other options are those of load() and load_into().
         """
         if like is not None and into is not None:
@@ -269,6 +270,13 @@ class Checkpointer:
             from .torch._load_into import load_into as load
         if unknown := sorted(set(options) - (set(load.__kwdefaults__) - {"storage_options"})):
             raise TypeError(f"restore() has no option {', '.join(map(repr, unknown))}: it has those of {load.__name__}() for a file")
+        if best:
+            if step is not None:
+                raise EspalierError("step= and best=True are two choices of a step; leave one out")
+            self.wait()
+            if (step := self.best) is None:
+                why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
+                raise CheckpointNotFound(f"{self.folder}: there is no best step: {why}", "not_found")
         if step is None:
             step, skipped = self._newest_intact(progress)
             if step is None:

@@ -73,6 +73,12 @@ class MappedCheckpoint(Checkpoint):
         text = self._mapped.lora()
         return None if text is None else json.loads(text)
 
+    @functools.cached_property
+    def map_notes(self) -> list[str]:
+        """What the plan could not tell, a sentence each, such as of a kept tensor that may be state of a mapped one. map() warns of
+        each, too."""
+        return self._mapped.map_notes()
+
     def check(self) -> None:
         """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
         Raises EspalierError with code "map_data"; warns (LossWarning) of numbers that are lost where the map says "pad"."""
@@ -317,6 +323,8 @@ def map(
     made._options, made.name, made._path = {}, where, ""
     made._mapped, made._inputs = mapped, mapped_inputs
     made._open = mapped.open()
+    for note in made.map_notes:
+        warnings.warn(visible(f"{where}: {note}"), UserWarning, stacklevel=2)
     return made
 
 

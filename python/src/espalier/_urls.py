@@ -35,7 +35,10 @@ _TIMES = ("mtime", "last_modified", "lastmodified", "modified", "updated", "crea
 
 
 def is_url(path: object) -> bool:
+    """Whether a path is one. All that take a path ask this first, so what is none is told here."""
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(path, (str, bytes)):
+        raise TypeError(f"a path must be str, bytes or os.PathLike, not {type(path).__name__}; the path comes first: save(path, state)")
     return (isinstance(path, str) and "://" in path) or (isinstance(path, bytes) and b"://" in path)
 
 

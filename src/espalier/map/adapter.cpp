@@ -45,7 +45,7 @@ class AdapterPlanner {
     if (!found) return propagate(found);
     found_ = std::move(*found);
     plan_.adapter_->is_rank_stabilized = found_->is_rank_stabilized();
-    plan_.adapter_->notes = found_->notes();
+    plan_.notes_ = found_->notes();
     are_counted_.assign(found_->modules().size(), false);
     MapPlanOptions own = options_.plan;
     own.parameters = MapParameters::kAdapted;
@@ -69,9 +69,9 @@ class AdapterPlanner {
       note += ", and nothing says whether its base has more; if so, give how many: --set ";
       note += word;
       note += "=...";
-      plan_.adapter_->notes.push_back(std::move(note));
+      plan_.notes_.push_back(std::move(note));
     }
-    plan_.notes_ = made->notes();
+    plan_.notes_.insert(plan_.notes_.end(), made->notes().begin(), made->notes().end());
     if (auto ok = follow(*made); !ok) return propagate(ok);
     if (auto ok = plan_parameters(); !ok) return propagate(ok);
     for (const std::uint32_t leaf : found_->others()) keep(leaf);
@@ -454,8 +454,8 @@ class AdapterPlanner {
     const bool has_stacks =
         std::find(roles.begin(), roles.end(), AdapterRole::kStack) != roles.end();
     if (!has_stacks || !names.are_peft || std::exchange(has_noted_stacks_, true)) return;
-    plan_.adapter_->notes.push_back(in_quotes(following.weight.name) +
-                                    " has stacked factors, which PEFT does not read");
+    plan_.notes_.push_back(in_quotes(following.weight.name) +
+                           " has stacked factors, which PEFT does not read");
   }
 
   // Of the names of a weight, which share the factors.

@@ -88,8 +88,8 @@ class KeptStateFinder {
     return numbered_group(kept);
   }
 
-  // A sentence on the others that have such a shape, and perhaps are state; or empty.
-  const std::string& note() const { return note_; }
+  // Sentences on the others that have such a shape, or a number, and perhaps are state.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   // A parameter changes if its elements move, or if it has another name.
@@ -105,6 +105,7 @@ class KeptStateFinder {
         if (known.insert(source).second) ++shapes_[shape];
         if (is_moved) moved_.emplace(shape, source);
         if (!is_moved && target.name == leaf.name) continue;
+        is_renamed_ = is_renamed_ || target.name != leaf.name;
         by_name_.emplace(with_dots(leaf.name), source);
         if (leaf.name.starts_with(prefix_)) {
           by_name_.emplace(with_dots(std::string_view(leaf.name).substr(prefix_.size())), source);
@@ -178,8 +179,17 @@ class KeptStateFinder {
       others += '#';
       groups_[others + leaf.name.substr(begins[i + 1] - 1)].push_back(number);
     }
-    if (!has_slot || !position || moved == moved_.end()) return std::nullopt;
-    return KeptState{number, moved->second, along(leaf.name, begins, *position, 1, "{param#}")};
+    if (!has_slot || !position) return std::nullopt;
+    std::string place = along(leaf.name, begins, *position, 1, "{param#}");
+    if (moved != moved_.end()) return KeptState{number, moved->second, std::move(place)};
+    if (is_renamed_ && numbered_.empty()) {
+      numbered_ =
+          in_quotes(leaf.name) +
+          " keeps its number, and parameters have new names; if the model that loads it has "
+          "them in another order, it is state of another one then: --along " +
+          in_quotes(place) + " with --like orders it";
+    }
+    return std::nullopt;
   }
 
   // "opt.0.own": numbers with the shapes of at least half of the parameters.
@@ -206,6 +216,7 @@ class KeptStateFinder {
                         is_number ? along(leaf.name, begins, at, 1, "{param#}") : ""};
     }
     if (!first) write_note(kept);
+    if (!numbered_.empty()) notes_.push_back(std::move(numbered_));
     return first;
   }
 
@@ -216,13 +227,14 @@ class KeptStateFinder {
       const MapLeaf& leaf = plan_.leaves()[number];
       const auto moved = moved_.find(printed(leaf.shape));
       if (leaf.shape.size() < 2 || moved == moved_.end() || count++ > 0) continue;
-      note_ = in_quotes(leaf.name);
+      notes_.push_back(in_quotes(leaf.name));
       end = " has the shape of " + in_quotes(plan_.leaves()[moved->second].name) +
             ", which the map changes, and stays as it is; if it is state of that, it is wrong "
             "now: --along takes state along";
     }
-    if (count > 1) note_ += " (and " + std::to_string(count - 1) + " more)";
-    note_ += end;
+    if (count == 0) return;
+    if (count > 1) notes_.back() += " (and " + std::to_string(count - 1) + " more)";
+    notes_.back() += end;
   }
 
   // The name with captures for the parameter and the slot: a known one, or else the segment behind
@@ -254,7 +266,9 @@ class KeptStateFinder {
   const MapPlan& plan_;
   std::string_view prefix_;
   char separator_;
-  std::string note_;
+  std::vector<std::string> notes_;
+  std::string numbered_;
+  bool is_renamed_ = false;
   std::size_t parameters_ = 0;
   std::unordered_map<std::string, std::uint32_t> by_name_;   // with dots
   std::unordered_map<std::string, std::uint32_t> by_place_;  // and shape
@@ -269,14 +283,14 @@ bool keeps_state(const LiftOptions& options) {
   return options.along.size() == 1 && options.along.front() == kAlongNone;
 }
 
-Result<std::string> check_kept_state(const MapPlan& plan, const KeyMap& map,
-                                     const LiftOptions& options) {
-  if (keeps_state(options)) return std::string();
+Result<std::vector<std::string>> check_kept_state(const MapPlan& plan, const KeyMap& map,
+                                                  const LiftOptions& options) {
+  if (keeps_state(options)) return std::vector<std::string>();
   const char separator = map.parts().side(!options.plan.reverse).separator();
   const std::string prefix = options.at.empty() ? std::string() : options.at + separator;
   KeptStateFinder finder(plan, prefix, separator);
   const auto kept = finder.find();
-  if (!kept) return finder.note();
+  if (!kept) return finder.notes();
   return fail(ErrorCode::kMapUnmatched,
               in_quotes(plan.leaves()[kept->leaf].name) + " looks like state of " +
                   in_quotes(plan.leaves()[kept->parameter].name) +

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "espalier/error.h"
 #include "espalier/key_map.h"
@@ -19,10 +20,11 @@ bool keeps_state(const LiftOptions& options);
 /// kMapUnmatched if a plan keeps a tensor that looks like state of a parameter that it changes: one
 /// of its shape that stands under the parameter's name, in whatever signs; that is called as a slot
 /// beside the parameter; or under a number, if a slot is known or the numbers have the shapes of
-/// half of the parameters. Of others with such a shape, the result is a sentence, or empty. Neither
-/// if keeps_state().
-[[nodiscard]] Result<std::string> check_kept_state(const MapPlan& plan, const KeyMap& map,
-                                                   const LiftOptions& options);
+/// half of the parameters. The result has sentences on others with such a shape, and on state that
+/// keeps its number beside parameters with new names. Neither if keeps_state().
+[[nodiscard]] Result<std::vector<std::string>> check_kept_state(const MapPlan& plan,
+                                                                const KeyMap& map,
+                                                                const LiftOptions& options);
 
 }  // namespace espalier
 

@@ -748,9 +748,9 @@ Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
   auto plan = !has_along && options.at.empty() ? MapPlan::make(map, std::move(leaves), options.plan)
                                                : MapLifter(map, std::move(leaves), options).plan();
   if (!plan) return plan;
-  auto note = check_kept_state(*plan, map, options);
-  if (!note) return propagate(note);
-  if (!note->empty()) plan->notes_.push_back(std::move(*note));
+  const auto notes = check_kept_state(*plan, map, options);
+  if (!notes) return propagate(notes);
+  plan->notes_.insert(plan->notes_.end(), notes->begin(), notes->end());
   return plan;
 }
 

@@ -878,7 +878,13 @@ Result<void> MappedTrees::renumber(std::vector<Output>& outputs) const {
       names.push_back(Value::string(name));
       ++number;
     }
-    KeyPath group = *place;
+    // A list of optimizers has positions.
+    KeyPath group;
+    for (const Key& key : *place) {
+      const KeyView part = key.view();
+      const auto position = part.is_int ? std::nullopt : number_of(part.text);
+      group.push_back(position ? Key(static_cast<std::int64_t>(*position)) : key);
+    }
     group.push_back(Key(static_cast<std::int64_t>(g)));
     for (Output& output : outputs) {
       if (!output.label.empty()) continue;

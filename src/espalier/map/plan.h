@@ -198,8 +198,6 @@ struct MapAdapter {
   bool is_rank_stabilized = false;
   /// Those of ties have an entry for each name.
   std::vector<MapAdapted> modules = {};
-  /// Sentences on what could not be told.
-  std::vector<std::string> notes = {};
 };
 
 /// A proved plan. Immutable; const access is thread-safe.
@@ -231,7 +229,7 @@ class MapPlan {
   const std::vector<std::vector<std::string>>& param_groups() const { return param_groups_; }
   /// Of plan_with_adapter().
   const std::optional<MapAdapter>& adapter() const { return adapter_; }
-  /// Sentences on what could not be told, besides those of the adapter.
+  /// Sentences on what could not be told.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

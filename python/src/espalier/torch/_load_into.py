@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from .._tree import DICT, DTYPE_NAMES, RECORD, below
 
 # What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
 _EXTRA = "_extra_state"
+# What DistributedDataParallel, torch.compile() and FullyShardedDataParallel put into the names of parameters.
+_WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module")
 # What the optimizers of torch keep for each parameter, element by element.
 _OF_THE_PARAMETER_S_SHAPE = (
     "acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq", "momentum_buffer", "prev", "square_avg",
@@ -50,13 +53,16 @@ def load_into(
     with `strict=False` the result is the rest and an espalier.Ledger. `cast="float"` converts floats. Other objects take
     what the file has for them and check it themselves: an optimizer needs no state yet, but as many parameters, and groups
     with what its class keeps. The file's tensors for a parameter must have the shapes of those that the optimizer has; before
-    its first step, this is known of torch's own optimizers alone. An error of an object's own load_state_dict() or
+    its first step, this is known of torch's own optimizers alone. If both have names of parameters (`param_names`, which
+    `named_parameters()` gives), those of one number must be the same but for the wrappers of DDP, FSDP and compile(). An error of an object's own load_state_dict() or
     set_extra_state() passes through as it is; what was filled before it keeps what it got.
 
     Tensors are copied into those of a module. With `assign` they take their place, as they must in modules on the device
     "meta", where it is the default: their memory is then the page cache of the file until they are written to. Ctrl-C ends
     the read before any object changes; `progress` is that of load(). A path with "://" is a URL, as open() says.
     """
+    if isinstance(objects, (str, bytes, os.PathLike)):
+        raise TypeError("the objects come first: load_into(objects, path)")
     with Checkpoint(path, mapped=mapped, threads=threads, storage_options=storage_options) as checkpoint:
         file = checkpoint._opened
         node, where = (file.state, "") if at is None else checkpoint._find_path(file.state, at)
@@ -92,6 +98,7 @@ class _Planner:
                     state[f"{prefix}.{_EXTRA}" if prefix else _EXTRA] = ANY
             return state
         if isinstance(objects, torch.optim.Optimizer):
+            self._check_names(node, path, objects)
             self._check_states(node, path, objects)
             return self._optimizer(node, objects)
         if hasattr(objects, "load_state_dict"):
@@ -131,6 +138,22 @@ class _Planner:
             groups.append({**own, **{key: ANY for key in children if key not in own}})
         others = {key: ANY for key in [*template, *self._children(node)]}
         return {**others, "param_groups": groups}
+
+    def _check_names(self, node: int | None, path: str, optimizer: torch.optim.Optimizer) -> None:
+        """That parameters of the same number have the same name, where both sides have names: torch goes by the numbers alone, so
+        each would get the state of another one if the module has its parameters in another order."""
+        groups = self._children(self._children(node).get("param_groups"))
+        for i, group in enumerate(optimizer.param_groups):
+            there = self._children(groups.get(i)).get("param_names")
+            own = group.get("param_names")
+            kept = None if there is None else self._file.load(there, False, False)
+            if not isinstance(kept, (list, tuple)) or not isinstance(own, (list, tuple)):
+                continue
+            where = below(below(below(path, "param_groups"), i), "param_names")
+            differ = (pair for pair in enumerate(zip(own, kept, strict=False)) if _unwrapped(pair[1][0]) != _unwrapped(pair[1][1]))
+            if (first := next(differ, None)) is not None:
+                number, (mine, other) = first
+                self._matcher.ledger.mismatched.append(Mismatch(below(where, number), repr(mine), repr(other)))
 
     def _check_states(self, node: int | None, path: str, optimizer: torch.optim.Optimizer) -> None:
         """That what the file keeps for a parameter has the shapes that it needs: torch takes any."""
@@ -188,6 +211,11 @@ class _Planner:
         if not tensor.is_meta and (is_expanded or tensor.is_inference()):
             what = "is expanded" if is_expanded else "was made in inference mode"
             raise EspalierError(f"{path or 'the root'}: the tensor {what}, so nothing can be loaded into it; clone() it first", path=path)
+
+
+def _unwrapped(name: object) -> str:
+    """The name of a parameter without what torch's wrappers put into it."""
+    return ".".join(part for part in str(name).split(".") if part not in _WRAPPERS)
 
 
 def _memory_of(tensor: torch.Tensor) -> Any:

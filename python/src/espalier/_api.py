@@ -105,6 +105,8 @@ def save_safetensors(
     path: Path,
     state: Any,
     *,
+    max_shard_size: int | str | None = None,
+    like: Path | None = None,
     metadata: Mapping[str, Any] | None = None,
     unrepresentable: Unrepresentable = "error",
     sync: bool = True,
@@ -121,6 +123,13 @@ def save_safetensors(
     "drop" leaves them out, and saves an array once for each of its places; "metadata" carries the whole tree in the
     file's metadata, for `espalier convert` and C++ to restore.
 
+    `max_shard_size="5GB"` writes several files if one would be larger: `model-00001-of-00003.safetensors` and so on beside the
+    index `model.safetensors.index.json`, split as huggingface_hub and transformers split them. `like` is the index of an
+    earlier save: each name goes into the file that it names, a new name into that of its nearest sibling. `path` is the name of
+    one file, or the new index. The files are complete before the first old one is replaced, and the index changes in one step: it
+    is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
+    a module or its state_dict() as they are, and no unrepresentable="metadata".
+
     Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
     """
     if unrepresentable not in ("error", "drop", "metadata"):
@@ -129,6 +138,12 @@ def save_safetensors(
     file, plain, copy = os.fsencode(path), check_metadata(metadata), copies_views(views)
     sync, replace = check_bool("sync", sync), check_bool("replace", replace)
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:
+        if max_shard_size is not None or like is not None:
+            from . import _shards
+
+            return _shards.save(
+                path, state, plain, unrepresentable, sync, replace, copy, check_threads(threads), report, max_shard_size, like
+            )
         count, first = _core.save_safetensors(
             file, state, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
         )

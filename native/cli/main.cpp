@@ -4,9 +4,9 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
-#include <iterator>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -41,17 +41,10 @@ int finish(Output& out, ExitCode code) {
 // a pattern. A guard byte that no argument can hold keeps it whole.
 constexpr char kGuard = '\0';
 
-// The arguments, in the reverse order that CLI11 wants.
 std::vector<std::string> guarded_arguments(int argc, char** argv) {
-  std::vector<std::string> arguments(std::make_reverse_iterator(argv + argc),
-                                     std::make_reverse_iterator(argv + std::min(argc, 1)));
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   for (std::string& argument : arguments) {
     if (argument.starts_with('[') && argument.ends_with(']')) argument += kGuard;
-    // An empty value (an unset variable in a script) must not select the default level.
-    if (argument == "--compress=") {
-      throw CLI::ValidationError(argument,
-                                 "no level; it is 1 (fast) to 9 (thorough), or 0 for none");
-    }
   }
   return arguments;
 }
@@ -71,16 +64,6 @@ void expect_guards(CLI::App& app) {
           ""));
     }
   }
-}
-
-int usage_error(const CLI::App& app, std::string message) {
-  remove_guards(message);
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  std::string command = "espalier";
-  for (const CLI::App* used : app.get_subcommands()) command += " " + used->get_name();
-  // An argument that the message quotes may be a URL with a password.
-  print_error(escaped(shown_name(message)) + " (see '" + command + " --help')");
-  return to_int(ExitCode::kUsage);
 }
 
 // When results are coloured.
@@ -129,12 +112,6 @@ void add_commands(CLI::App& app, Action& action) {
   app.footer(app.get_footer() + "\n" + exit_code_notes());
 }
 
-bool is_json(const CLI::App& app) {
-  const auto used = app.get_subcommands();
-  const CLI::Option* json = used.empty() ? nullptr : used.back()->get_option_no_throw("--json");
-  return json != nullptr && json->count() > 0;
-}
-
 // As a command on several files has it. No file begins with "-": that is an option.
 void write_failure(Output& out, const Failure& failure) {
   const bool is_file = !failure.file.empty() && !failure.file.starts_with('-');
@@ -152,6 +129,37 @@ void write_failure(Output& out, const Failure& failure) {
   out.put('\n');
 }
 
+int usage_error(const CLI::App& app, bool is_json, std::string message, Output& out) {
+  remove_guards(message);
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::string command = "espalier";
+  for (const CLI::App* used : app.get_subcommands()) command += " " + used->get_name();
+  // An argument that the message quotes may be a URL with a password.
+  const Error error(ErrorCode::kInvalidArgument, Error::kNoOffset, {},
+                    shown_name(message) + " (see '" + command + " --help')");
+  if (is_json) {
+    write_failure(out, {{}, error});
+    if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
+      return printed;
+    }
+  }
+  print_error(error.message);
+  return to_int(ExitCode::kUsage);
+}
+
+void parse(CLI::App& app, std::vector<std::string> arguments) {
+  for (const std::string& argument : arguments) {
+    // An empty value (an unset variable in a script) must not select the default level.
+    if (argument == "--compress=") {
+      throw CLI::ValidationError(argument,
+                                 "no level; it is 1 (fast) to 9 (thorough), or 0 for none");
+    }
+  }
+  // CLI11 wants the last one first.
+  std::reverse(arguments.begin(), arguments.end());
+  app.parse(std::move(arguments));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Look into, check, compare, cut, convert and view training checkpoints", "espalier");
   Action action;
@@ -161,8 +169,10 @@ int run(int argc, char** argv) {
   expect_guards(app);
 
   Output out(STDOUT_FILENO);
+  const auto arguments = guarded_arguments(argc, argv);
+  const bool is_json = asks_for_json(app, arguments);
   try {
-    app.parse(guarded_arguments(argc, argv));
+    parse(app, arguments);
   } catch (const CLI::CallForHelp&) {
     const auto used = app.get_subcommands();
     const CLI::App& subject = used.empty() ? app : *used.back();
@@ -172,13 +182,13 @@ int run(int argc, char** argv) {
     out.write(version_text());
     return finish(out, ExitCode::kOk);
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, explain_usage(app, error));
+    return usage_error(app, is_json, explain_usage(app, error), out);
   }
 
   out.set_colors(Colors(color.is_on(STDOUT_FILENO)));
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
-  if (is_json(app) && out.take_back()) write_failure(out, outcome.error());
+  if (is_json && out.take_back()) write_failure(out, outcome.error());
   // Flush results that were printed before the failure, then print its message.
   if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
     return printed;

@@ -15,7 +15,7 @@ import sys
 import termios
 import unittest
 
-from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
+from test_cli import ESPALIER, IO, MAKE_SAMPLE, OK, USAGE, Cli
 from test_write import safetensors
 
 # All of them, as the program lists them; a column of help begins with a capital.
@@ -81,6 +81,39 @@ class NearMisses(Cli):
         self.expect_error("show", sample, "a", "b", contains="there is an argument too many: 'b'")
         # An escape in an argument must not reach the terminal.
         self.expect_error("ls", "--\x1b[31m", contains=r"'--\x1b[31m'")
+
+    def test_json_of_mistakes(self):
+        sample = self.path("sample")
+        for args in (["ls", sample, "--frobnicate"], ["ls", sample, "--sort"], ["ls", sample, "--sort", "beauty"], ["ls", sample, "--limit", "x"],
+                     ["ls"], ["show", sample, "a", "b"], ["frobnicate"], ["lss", sample], [], ["convert", sample, "out", "--compress="],
+                     ["convert", sample, "out", "--compres"], ["ls", sample, "--long=maybe"], ["help", "ls", "--frobnicate"], ["ls", "--\x1b[31m"],
+                     ["ls", "https://u:secret@host/x", "--oops"]):
+            self.run_cli(*args, expect=USAGE)
+            line = self.stderr
+            # In every position, but not where the option before takes it for its value.
+            for i in range(len(args) + 1):
+                if args[i - 1:i] in (["--sort"], ["--limit"]):
+                    continue
+                out = self.run_cli(*args[:i], "--json", *args[i:], expect=USAGE)
+                failure = {"code": "invalid_argument", "message": self.stderr[len("espalier: "):-1], "offset": None, "path": None}
+                self.assertEqual(json.loads(out), {"file": None, "failure": failure}, args)
+                self.assertNotIn(b"secret", out)
+                if args and i > 0 and args[0] != "help" and "lss" not in args[0]:
+                    self.assertEqual(self.stderr, line)
+        with open("/dev/full", "w") as full:
+            self.run_cli("ls", "--json", expect=IO, stdout=full)
+
+    def test_what_asks_for_json(self):
+        sample = self.path("sample")
+        for args in (["ls", "--nope", "--", "--json"], ["ls", "--nope", sample, "--sort", "--json"],
+                     ["extract", sample, "--nope", "-o", "--json"], ["extract", sample, "--nope", "-qo", "--json"],
+                     ["extract", sample, "--nope", "--output=", "--json"], ["ls", "--nope", "--jsonx"]):
+            self.assertEqual(self.run_cli(*args, expect=USAGE), b"", args)
+        for args in (["ls", "--nope", sample, "--sort=size", "--json"], ["extract", sample, "--nope", "-oout", "--json"],
+                     ["extract", sample, "--nope", "-q", "--json"], ["convert", sample, "out", "--nope", "--compress", "--json"],
+                     ["ls", "--nope", "--json", "--", "x"], ["ls", "--nope", "--json=true"]):
+            self.assertIn("failure", json.loads(self.run_cli(*args, expect=None) or "{}"), args)
+            self.assertEqual(self.code, USAGE)
 
     def test_key_paths(self):
         sample = self.path("sample")

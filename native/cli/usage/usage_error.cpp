@@ -1,6 +1,7 @@
 #include "cli/usage/usage_error.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -66,7 +67,43 @@ std::optional<std::string> unknown_option(const CLI::App& command) {
   return option == rest.end() ? std::nullopt : std::optional(*option);
 }
 
+// How many of the arguments behind this one, which is an option, CLI11 takes for its values,
+// whatever they are.
+std::size_t values_behind(const CLI::App& command, const std::string& argument) {
+  const auto taken_by = [&](const std::string& name) -> std::optional<std::size_t> {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option == nullptr || option->get_items_expected_max() == 0) return std::nullopt;
+    return std::min(option->get_type_size_min(), option->get_items_expected_min());
+  };
+  if (argument.starts_with("--")) {
+    // CLI11 takes "--name=" for "--name".
+    const std::size_t equals = argument.find('=');
+    const bool has_value = equals != std::string::npos && equals + 1 < argument.size();
+    return has_value ? 0 : taken_by(argument.substr(0, equals)).value_or(0);
+  }
+  // Flags, and perhaps an option, whose value may follow at once: "-qo", "-qoOUT".
+  for (std::size_t i = 1; i < argument.size(); ++i) {
+    if (const auto taken = taken_by({'-', argument[i]}))
+      return i + 1 < argument.size() ? 0 : *taken;
+  }
+  return 0;
+}
+
 }  // namespace
+
+bool asks_for_json(const CLI::App& app, std::span<const std::string> arguments) {
+  const CLI::App* command = &app;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (is_option(argument)) {
+      if (argument == "--json" || argument.starts_with("--json=")) return true;
+      i += values_behind(*command, argument);
+    } else if (command == &app) {
+      if (const CLI::App* found = find_command(app, argument)) command = found;
+    }
+  }
+  return false;
+}
 
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   for (const CLI::App* command : app.get_subcommands({})) {

@@ -7,7 +7,7 @@ import pytest
 
 
 # Their warnings are not errors here.
-TRAINERS = re.compile("^from espalier[.](transformers|lightning) import", re.M)
+TRAINERS = re.compile("^from espalier[.](transformers|lightning|peft) import", re.M)
 
 
 def programs_of(path):
@@ -48,3 +48,15 @@ def test_training_resumes_by_the_same_line(framework, tmp_path, monkeypatch):
         state = names["trainer"].state if framework == "transformers" else names["trainer"]
         assert state.global_step == (20 if framework == "transformers" else 24)
     assert list(tmp_path.rglob("*.espalier" if framework == "transformers" else "last.ckpt"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_program_for_adapters_runs(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("peft")
+    programs = programs_of(pathlib.Path(__file__).resolve().parent.parent / "README.md")
+    [program] = [each for each in programs if (found := TRAINERS.search(each)) and found[1] == "peft"]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(program, "README.md", "exec"), names)
+    assert list(names["model"].peft_config) == ["default"] and (tmp_path / "adapter.espalier").exists()

@@ -1,4 +1,4 @@
-"""Espalier for PyTorch: live objects filled from a file, the random numbers of a process, and storage for torch.distributed.checkpoint.
+"""Espalier for PyTorch: live objects filled from a file, random numbers, and storage for torch.distributed.checkpoint.
 
     import espalier.torch
     espalier.save("run.espalier", {"model": model, "optimizer": optimizer, "step": 7})

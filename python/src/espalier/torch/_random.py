@@ -77,7 +77,7 @@ def _module(device: Any) -> Any:
 
 
 def _is_one_of_several() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _as_tensor(value: Any) -> Any:

@@ -374,6 +374,19 @@ def test_a_loop_that_was_left_begins_anew(tmp_path):
     assert len(run.train(epochs=1).ends) == 1 and run.step == 3 + 8
 
 
+def test_a_break_at_an_epochs_end(tmp_path):
+    run = Run()
+    for _ in run.loader:
+        if run.loader.end_of_dataloader:
+            break
+    with pytest.warns(UserWarning, match="dataloader 0 was left after 8 batches"):
+        run.accelerator.save_state(tmp_path)
+    run.train(epochs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        run.accelerator.save_state(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -68,9 +68,12 @@ class _Iteration:
         self.before: Any = None
         self._tell = tell
 
+    @property
+    def given(self) -> int:
+        return self.fetched - (0 if self.has_ended else 1)
+
     def __del__(self) -> None:
-        if not self.has_ended:
-            self._tell(self.fetched - 1)
+        self._tell(self.given)
 
     def __iter__(self) -> _Iteration:
         return self
@@ -153,10 +156,12 @@ class _Tracked:
         return self._begun(loader, resumed["batches"], states)
 
     def _begun(self, loader: Any, given: int, states: list[Any]) -> _Iteration:
-        owner = weakref.ref(self)
+        owner, epoch = weakref.ref(self), self._shard().iteration
 
         def tell(after: int) -> None:
-            if (found := owner()) is not None:
+            found = owner()
+            shard = None if found is None else found._shard()
+            if shard is not None and shard.iteration == epoch:  # accelerate has not counted it.
                 found.left = after
 
         self.left = None
@@ -183,7 +188,7 @@ class _Tracked:
         reads_itself = self._batches is not None and self._loader.num_workers == 0
         return {
             **now,
-            "batches": iteration.fetched - (0 if iteration.has_ended else 1),
+            "batches": iteration.given,
             "has_ended": iteration.has_ended,
             "begin": self._begin,
             "before": self._batches.before if reads_itself else iteration.before,
@@ -509,7 +514,6 @@ class EspalierMixin(_Accelerator):  # type: ignore[misc]  # accelerate's types a
         left = {numbers[id(each)]: self.unwrap_model(each, keep_torch_compile=False) for each in models if id(each) in numbers}
         self._compare(path, run["classes"], self._classes(left))
         ranks = load(path, at="ranks")
-        mine = ranks[self.process_index] if self.process_index < len(ranks) else None
         is_mid_epoch = any(position["in_loop"] for each in ranks for position in each["loaders"])
         self._compare_data(path, run, is_mid_epoch and not restart_data)
         objects: dict[str, Any] = {
@@ -530,13 +534,14 @@ class EspalierMixin(_Accelerator):  # type: ignore[misc]  # accelerate's types a
         self.step = run["step"]
         if self.project_configuration.automatic_checkpoint_naming:
             self.project_configuration.iteration = run["iteration"] + 1
-        if mine is None:
+        if self.process_index >= len(ranks):
             return
+        mine = rest["ranks"][self.process_index]
         if mine["gradients"] is not None:
             for number, model in left.items():
                 for parameter, gradient in zip(model.parameters(), mine["gradients"][number], strict=True):
-                    parameter.grad = None if gradient is None else torch.tensor(gradient).to(parameter)
-        for each, position in zip(self._dataloaders, rest["ranks"][self.process_index]["loaders"], strict=True):
+                    parameter.grad = None if gradient is None else gradient.clone().to(parameter)
+        for each, position in zip(self._dataloaders, mine["loaders"], strict=True):
             if not restart_data:
                 each.base_dataloader.go_to(position, mine["random"])
             else:

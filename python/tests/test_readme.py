@@ -7,7 +7,7 @@ import pytest
 
 
 # Their warnings are not errors here.
-TRAINERS = re.compile("^from espalier[.](transformers|lightning|peft) import", re.M)
+TRAINERS = re.compile("^from espalier[.](transformers|lightning|accelerate|peft) import", re.M)
 
 
 def programs_of(path):
@@ -35,7 +35,7 @@ def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("framework", ["transformers", "lightning"])
+@pytest.mark.parametrize("framework", ["transformers", "lightning", "accelerate"])
 def test_training_resumes_by_the_same_line(framework, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip(framework)
@@ -45,9 +45,12 @@ def test_training_resumes_by_the_same_line(framework, tmp_path, monkeypatch):
     for _ in range(2):
         names = {}
         exec(compile(program, "README.md", "exec"), names)
+        if framework == "accelerate":
+            assert names["data"].iteration == 3 and names["epoch"] == 2
+            continue
         state = names["trainer"].state if framework == "transformers" else names["trainer"]
         assert state.global_step == (20 if framework == "transformers" else 24)
-    assert list(tmp_path.rglob("*.espalier" if framework == "transformers" else "last.ckpt"))
+    assert list(tmp_path.rglob("last.ckpt" if framework == "lightning" else "*.espalier"))
 
 
 @pytest.mark.filterwarnings("ignore")

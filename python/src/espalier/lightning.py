@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
 import warnings
 from typing import Any
 
@@ -23,6 +22,7 @@ from . import _urls
 from ._api import load, save, save_async
 from ._async import AsyncSave
 from ._errors import EspalierError
+from .torch._random import random_state, set_random_state
 
 
 class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are not checked
@@ -127,15 +127,7 @@ class RandomState(Callback):  # type: ignore[misc]
         self._resumed: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        name, keys, *rest = np.random.get_state()
-        mine: dict[str, Any] = {
-            "python": random.getstate(),
-            # torch loads no arrays of numpy from its own files.
-            "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
-            "torch": torch.get_rng_state(),
-        }
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            mine["cuda"] = torch.cuda.get_rng_state()
+        mine = random_state()
         ranks = [mine]
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             ranks = [mine] * torch.distributed.get_world_size()
@@ -193,13 +185,7 @@ class RandomState(Callback):  # type: ignore[misc]
         self._resumed = None
         if trainer.global_rank >= len(state["ranks"]):
             return
-        mine = state["ranks"][trainer.global_rank]
-        random.setstate(mine["python"])
-        name, keys, *rest = mine["numpy"]
-        np.random.set_state((name, np.asarray(keys).astype(np.uint32), *rest))
-        torch.set_rng_state(torch.as_tensor(mine["torch"]).cpu())
-        if "cuda" in mine and torch.cuda.is_available():
-            torch.cuda.set_rng_state(torch.as_tensor(mine["cuda"]).cpu())
+        set_random_state(state["ranks"][trainer.global_rank])
 
 
 __all__ = ["EspalierIO", "RandomState"]

@@ -309,6 +309,10 @@ def _add(model: Any, name: str, config: Any, tensors: Mapping[str, Any], where: 
     base = model.get_base_model() if isinstance(model, peft.PeftModel) else model
     config.base_model_name_or_path = getattr(base, "name_or_path", None) or None
     config.auto_mapping = None
+    # PiSSA, OLoRA and others change the base's weights as they begin, and the file has all that an adapter has.
+    begins = getattr(config, "init_lora_weights", None)
+    if isinstance(begins, str):
+        config.init_lora_weights = True
     try:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -320,6 +324,8 @@ def _add(model: Any, name: str, config: Any, tensors: Mapping[str, Any], where: 
         if not isinstance(model, peft.PeftModel):
             vars(model).pop("peft_config", None)
         raise EspalierError(f"{where}: PEFT {peft.__version__} cannot add the adapter {name!r} to this model: {error}") from error
+    if isinstance(begins, str):
+        config.init_lora_weights = begins
     live = {each.data_ptr(): each for each in model.parameters() if each.numel()}
     for key, now in _tensors(model, name, False).items():
         saved = tensors.get(key)

@@ -10,25 +10,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import random
 import re
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 import transformers
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from ._api import load
 from ._checkpointer import Checkpointer, DamagedCheckpoint
 from ._errors import EspalierError, Unsupported
+from .torch._batches import Batches, sampler_of
 from .torch._load_into import load_into
+from .torch._random import random_state, set_random_state
 
 if TYPE_CHECKING:
     from transformers import Trainer as _Trainer
@@ -47,40 +47,6 @@ _NEEDED = (
     "_load_from_checkpoint", "_load_optimizer_and_scheduler", "_load_rng_state", "_load_scaler", "_maybe_log_save_evaluate",
     "_run_epoch", "_save_checkpoint", "get_train_dataloader", "store_flos",
 )  # fmt: skip
-
-
-class _Batches(BatchSampler):  # type: ignore[misc]  # torch's types are not checked
-    """The batch sampler of the training data, which keeps the random numbers' state before the last batch was read.
-
-    accelerate reads one batch ahead. So two batches of a resumed epoch are read with states of their own: the one that had
-    been read before the save, and the one after it.
-    """
-
-    def __init__(self, inner: Any, device: Any):
-        self._inner = inner
-        self._device = device
-        self.before: Any = None
-        self.resumed: tuple[int, Any, Any] | None = None  # batches to skip, the state before the next, and that of the save
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_inner"], name)
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def __iter__(self) -> Iterator[Any]:
-        (skipped, first, second), self.resumed = self.resumed or (0, None, None), None
-        count = 0
-        for count, batch in enumerate(self._inner, 1):
-            if count == skipped + 1 and first is not None:
-                _set_rng(first, self._device)
-            elif count == skipped + 2 and second is not None:
-                _set_rng(second, self._device)
-            if count > skipped:
-                self.before = _rng(self._device)
-            yield batch
-        if count == skipped + 1 and second is not None:  # There is no batch ahead.
-            _set_rng(second, self._device)
 
 
 class _Hooks(transformers.TrainerCallback):  # type: ignore[misc]
@@ -157,7 +123,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         self._is_rng_due = False
         self._epoch_ended = False
         self._epoch_rng: Any = None
-        self._batches: _Batches | None = None
+        self._batches: Batches | None = None
         self._of_last_step: dict[str, Any] = {}
         self._told_by_the_loader: dict[str, Any] = {}
         self._began, self._elapsed = time.time(), 0.0
@@ -205,7 +171,7 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
             states.setdefault(type(callback).__name__, []).append(callback.state())
         self.state.stateful_callbacks = {name: each[0] if len(each) == 1 else each for name, each in states.items()}
         mine = {
-            "rng": _rng(self.args.device),
+            "rng": random_state(self.args.device),
             "epoch_rng": self._epoch_rng,
             "batch_rng": None if self._batches is None else self._batches.before,
             "loss": self._tr_loss.item(),
@@ -459,12 +425,17 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
             super()._load_rng_state(checkpoint)
         elif self._is_rng_due:
             self._is_rng_due = False
-            _set_rng(self._of_this_process("rng"), self.args.device)
+            self._set_random_state("rng")
 
     def _of_this_process(self, name: str) -> Any:
         assert self._resumed is not None
         ranks = self._resumed["ranks"]
         return ranks[self.args.process_index][name] if self.args.process_index < len(ranks) else None
+
+    def _set_random_state(self, name: str) -> None:
+        state = self._of_this_process(name)
+        if state is not None:  # of a run with fewer processes
+            set_random_state(state, self.args.device)
 
     def _go_on(self, control: Any) -> Any:
         """Puts back what the Trainer sets to zero just before its loop, and ends an epoch that was saved before its end."""
@@ -498,10 +469,10 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         loader = super().get_train_dataloader()
         inner: Any = getattr(loader, "base_dataloader", None)
         self._batches = None
-        self._told_by_the_loader["sampler"] = _sampler_of(loader)
+        self._told_by_the_loader["sampler"] = sampler_of(loader)
         # Workers read with random numbers of their own.
         if type(inner) is DataLoader and inner.batch_sampler is not None and inner.num_workers == 0:
-            self._batches = _Batches(inner.batch_sampler, self.args.device)
+            self._batches = Batches(inner.batch_sampler, self.args.device, skips=False)
             vars(inner)["batch_sampler"] = self._batches  # DataLoader.__setattr__() refuses this name.
         return loader
 
@@ -512,14 +483,14 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
         self._epoch_ended = False
         if self._is_rng_due and self._skipped:
             # The sampler of the epoch begins as it began, and goes on to where it was.
-            _set_rng(self._of_this_process("epoch_rng"), self.args.device)
+            self._set_random_state("epoch_rng")
             before = self._of_this_process("batch_rng")
             if self._batches is not None and before is not None:
                 self._batches.resumed = (self._skipped, before, self._of_this_process("rng"))
                 self._is_rng_due = False
         elif self._is_rng_due:
             self._load_rng_state(None)
-        self._epoch_rng = _rng(self.args.device)
+        self._epoch_rng = random_state(self.args.device)
         return super()._run_epoch(*args, **options)
 
     def _finalize_training(self, trial: Any, num_train_samples: Any, start_time: Any) -> Any:
@@ -536,44 +507,6 @@ class EspalierMixin(_Trainer):  # type: ignore[misc]
 
 class EspalierTrainer(EspalierMixin, transformers.Trainer):  # type: ignore[misc]
     """transformers.Trainer with EspalierMixin."""
-
-
-def _sampler_of(loader: Any) -> str:
-    """The class of the sampler that a loader reads by, below what accelerate puts around it."""
-    sampler = getattr(loader, "batch_sampler", None)
-    while (inner := getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)) is not None:
-        sampler = inner
-    return type(sampler).__qualname__
-
-
-def _rng(device: Any) -> dict[str, Any]:
-    """The states of the random numbers of this process."""
-    state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
-    if device.type != "cpu":
-        module = torch.get_device_module(device)
-        is_several = device.type == "cuda" and not torch.distributed.is_initialized()
-        state["device"] = module.get_rng_state_all() if is_several else [module.get_rng_state()]
-    return state
-
-
-def _set_rng(state: Mapping[str, Any] | None, device: Any) -> None:
-    """Sets them, also from a file, whose arrays are numpy's."""
-    if state is None:
-        return
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(_as_tensor(state["torch"]))
-    kept = [_as_tensor(each) for each in state.get("device", ())]
-    if kept and device.type != "cpu":
-        module = torch.get_device_module(device)
-        if len(kept) > 1:
-            module.set_rng_state_all(kept)
-        else:
-            module.set_rng_state(kept[0])
-
-
-def _as_tensor(value: Any) -> Any:
-    return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
 
 
 __all__ = ["FOLDER", "EspalierMixin", "EspalierTrainer"]

@@ -1,4 +1,4 @@
-"""Espalier for PyTorch: live objects filled from a file, and storage for torch.distributed.checkpoint.
+"""Espalier for PyTorch: live objects filled from a file, random numbers, and storage for torch.distributed.checkpoint.
 
     import espalier.torch
     espalier.save("run.espalier", {"model": model, "optimizer": optimizer, "step": 7})
@@ -9,6 +9,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ._load_into import load_into
+from ._random import random_state, set_random_state
 
 if TYPE_CHECKING:
     from ._distributed import EspalierReader, EspalierWriter
@@ -23,4 +24,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["EspalierReader", "EspalierWriter", "load_into"]
+__all__ = ["EspalierReader", "EspalierWriter", "load_into", "random_state", "set_random_state"]

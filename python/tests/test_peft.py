@@ -354,3 +354,17 @@ def test_peft_s_own_files_with_the_compat_module_in_place_of_safetensors(tmp_pat
     with torch.no_grad():
         words = again(torch.arange(6)[None]).logits
     assert done.stdout.split()[-1] == float(words.double().sum()).hex()
+
+
+def test_a_way_to_begin_does_not_change_the_base(tmp_path):
+    base = llama()
+    model = tuned(base, init_lora_weights="pissa")  # which takes the largest components out of the base
+    path = tmp_path / "adapter.espalier"
+    espalier.peft.save(path, model)
+    again = copy.deepcopy(model).unload()
+    before = {name: value.clone() for name, value in again.state_dict().items()}
+    loaded = espalier.peft.load(path, again)
+    assert torch.equal(loaded(WORDS).logits, model(WORDS).logits)
+    kept = peft.get_base_model_state_dict(loaded)
+    assert all(torch.equal(value, kept[name]) for name, value in before.items())
+    assert loaded.peft_config["default"].init_lora_weights == "pissa"

@@ -157,6 +157,35 @@ def test_groups_of_an_optimizer_in_a_list_are_written_anew(tmp_path):
     assert made["state"][0]["exp_avg"].shape == (3, 2) and list(made["state"][1]["exp_avg"]) == [2, 2, 3, 3]
 
 
+def test_two_optimizers_with_numbers_are_refused(tmp_path):
+    def optimizer(name):
+        return {"state": {0: {"exp_avg": F32}}, "param_groups": [{"params": [0], "param_names": [name]}]}
+
+    path = tmp_path / "run.espalier"
+    espalier.save(path, {"m": {"a": F32, "b": F32}, "g": optimizer("a"), "d": optimizer("b")})
+    rules = {"espalier_map": 1, "rules": ["a [m n] <-> x [n m]", "b [m n] <-> y [m n]"]}
+    both = ["g.state.{param#}.{slot}", "d.state.{param#}.{slot}"]
+    with pytest.raises(espalier.EspalierError, match="are of two optimizers, each with numbers of its own"):
+        espalier.map(path, rules, at="m", along=both)
+    with pytest.raises(espalier.EspalierError, match="are of two optimizers"):
+        espalier.map(path, {**rules, "along": {"left": both, "right": both}}, at="m")
+    one = ["g.state.{param#}.exp_avg", "g.state.{param#}.{slot}"]
+    with pytest.raises(espalier.EspalierError, match="'d.state.0.exp_avg' looks like state of"):
+        espalier.map(path, rules, at="m", along=one)
+
+
+@pytest.mark.parametrize("slot", ["row_var", "col_var", "exp_avg_sq_row", "exp_avg_sq_col"])
+def test_state_of_adafactor_that_would_stay_behind_is_an_error(slot, tmp_path):
+    path = tmp_path / "run.espalier"
+    rules = {"espalier_map": 1, "rest": "keep", "rules": ["w [m n] <-> w [n m]"]}
+    for value in (np.zeros((2, 1), np.float32), np.zeros((1, 3), np.float32), np.zeros(3, np.float32)):
+        espalier.save(path, {"model": {"w": F32}, "opt": {"state": {0: {slot: value}}}})
+        with pytest.raises(espalier.EspalierError, match=f"'opt.state.0.{slot}' looks like state of 'model.w'.* along='opt.state.{{param#}}.{{slot}}'"):
+            espalier.map(path, rules, at="model")
+    espalier.save(path, {"model": {"w": F32}, "opt": {"state": {0: {slot: np.zeros(4, np.float32)}}}})
+    espalier.map(path, rules, at="model")
+
+
 def test_what_may_be_wrong_is_a_warning(tmp_path):
     optimizer = {"state": {0: {"exp_avg": F32}, 1: {"exp_avg": F32}}, "param_groups": [{"params": [0, 1], "param_names": ["up", "down"]}]}
     path = tmp_path / "run.espalier"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -57,6 +58,12 @@ bool ends_in_slot(std::string_view segment) {
   }
 }
 
+// Those of torch's Adafactor, and of that of transformers.
+bool is_factored_slot(std::string_view segment) {
+  constexpr std::string_view kSlots[] = {"row_var", "col_var", "exp_avg_sq_row", "exp_avg_sq_col"};
+  return std::find(std::begin(kSlots), std::end(kSlots), segment) != std::end(kSlots);
+}
+
 // A tensor that a plan keeps as it is, though it has the shape of a parameter that it changes.
 struct KeptState {
   std::uint32_t leaf;
@@ -80,6 +87,7 @@ class KeptStateFinder {
       const MapLeaf& leaf = plan_.leaves()[target.source];
       if (!leaf.is_tensor || leaf.shape.empty()) continue;
       auto found = named_state(target.source);
+      if (!found) found = factored_state(target.source);
       if (!found) found = state_beside(target.source);
       if (!found) found = numbered_state(target.source);
       if (found) return found;
@@ -145,6 +153,26 @@ class KeptStateFinder {
         return KeptState{number, found->second,
                          is_exact ? along(leaf.name, begins, first, length, "{param}") : ""};
       }
+    }
+    return std::nullopt;
+  }
+
+  // Of Adafactor: sums of the rows and of the columns of a parameter, which have one of its axes.
+  std::optional<KeptState> factored_state(std::uint32_t number) const {
+    const MapLeaf& leaf = plan_.leaves()[number];
+    const auto begins = segments_of(leaf.name, separator_);
+    const std::size_t count = begins.size() - 1;
+    if (count < 2 || count > kMostSegments) return std::nullopt;
+    if (!is_factored_slot(stretch(leaf.name, begins, count - 1, count))) return std::nullopt;
+    for (const auto& [shape, source] : moved_) {
+      const auto& sizes = plan_.leaves()[source].shape;
+      const bool fits = std::all_of(leaf.shape.begin(), leaf.shape.end(), [&](std::uint64_t size) {
+        return size == 1 || std::find(sizes.begin(), sizes.end(), size) != sizes.end();
+      });
+      if (!fits) continue;
+      const bool is_numbered = digits_of(stretch(leaf.name, begins, count - 2, count - 1)) == 0;
+      return KeptState{number, source,
+                       is_numbered ? along(leaf.name, begins, count - 2, 1, "{param#}") : ""};
     }
     return std::nullopt;
   }

@@ -96,20 +96,32 @@ std::optional<std::string> text_or_number(const NodeRef& node) {
 }
 
 // Where state lies along the parameters when it is read, and when it is written: of the first pair.
-std::pair<std::string, std::string> along_of(const KeyMap& map, const LiftOptions& options) {
-  std::string left;
-  std::string right;
-  if (!options.along.empty()) {
-    const std::string& text = options.along.front();
+std::vector<std::pair<std::string, std::string>> alongs_of(const KeyMap& map,
+                                                           const LiftOptions& options) {
+  std::vector<std::pair<std::string, std::string>> alongs;
+  for (const std::string& text : options.along) {
     const std::size_t arrow = text.find(kAlongArrow);
-    left = text.substr(0, arrow);
-    right = arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size());
-  } else if (!map.parts().along.left.empty() && !map.parts().along.right.empty()) {
-    left = map.parts().along.left.front();
-    right = map.parts().along.right.front();
+    std::string left = text.substr(0, arrow);
+    alongs.emplace_back(
+        left, arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size()));
   }
-  if (options.plan.reverse) std::swap(left, right);
-  return {std::move(left), std::move(right)};
+  if (options.along.empty()) {
+    const MapAlong& own = map.parts().along;
+    for (std::size_t i = 0; i < std::min(own.left.size(), own.right.size()); ++i) {
+      alongs.emplace_back(own.left[i], own.right[i]);
+    }
+  }
+  for (auto& [left, right] : alongs) {
+    if (options.plan.reverse) std::swap(left, right);
+  }
+  return alongs;
+}
+
+// "optimizer." of "optimizer.state.{param#}.exp_avg".
+std::string optimizer_of(const std::string& along, char separator) {
+  const std::size_t at = along.find("{param");
+  const std::size_t end = at == std::string::npos || at < 2 ? at : along.rfind(separator, at - 2);
+  return end == std::string::npos ? std::string() : along.substr(0, end + 1);
 }
 
 // Nested dicts while they are filled: unlike Value::set(), each step takes logarithmic time.
@@ -786,13 +798,23 @@ bool MappedTrees::is_group_list(std::string_view name) const {
 Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
                                       LiftOptions& options) {
   const char separator = map.parts().side(!reverse_).separator();
-  const auto [read, written] = along_of(map, options);
+  const auto alongs = alongs_of(map, options);
+  if (alongs.empty()) return {};
+  const auto& [read, written] = alongs.front();
   const std::size_t at = read.find("{param");
   if (at == std::string::npos || at == 0) return {};
   writes_numbers_ = written.find("{param#}") != std::string::npos;
-  // "optimizer" of "optimizer.state.{param#}.exp_avg".
-  const std::size_t end = read.rfind(separator, at - 1 > 0 ? at - 2 : 0);
-  std::string base = end == std::string::npos ? std::string() : read.substr(0, end + 1);
+  const std::string base = optimizer_of(read, separator);
+  for (const auto& [other, other_written] : alongs) {
+    const bool is_numbered =
+        (read + written + other + other_written).find("{param#}") != std::string::npos;
+    if (!is_numbered || optimizer_of(other, separator) == base) continue;
+    // The numbers of each begin at 0: one would take the other's names.
+    return fail(ErrorCode::kMapInvalid,
+                "\"along\": " + in_quotes(read) + " and " + in_quotes(other) +
+                    " are of two optimizers, each with numbers of its own; map the model with one "
+                    "of them at a time (espalier extract), and merge the results");
+  }
   param_groups_ = base + "param_groups";
   state_key_ = read.substr(0, read.find(separator));
 

@@ -160,8 +160,7 @@ class _Tracked:
 
         def tell(after: int) -> None:
             found = owner()
-            shard = None if found is None else found._shard()
-            if shard is not None and shard.iteration == epoch:  # accelerate has not counted it.
+            if found is not None and (shard := found._shard()) is not None and shard.iteration == epoch:  # accelerate has not counted it.
                 found.left = after
 
         self.left = None
@@ -202,7 +201,6 @@ class _Tracked:
         if position["dataset"] is not None:
             self._loader.dataset.load_state_dict(position["dataset"])
         if position["in_loop"]:
-            _set_seeds(self._loader, position["begin"]["samplers"])
             self.resumed = {**position, "random": random}
 
     def unrepeatable(self) -> str | None:
@@ -252,20 +250,15 @@ def _sampler_states(loader: Any) -> list[dict[str, Any]]:
 
 
 def _set_sampler_states(loader: Any, states: list[Mapping[str, Any]]) -> None:
-    _set_seeds(loader, states)
     for each, state in zip([loader, *samplers_of(loader)], states, strict=False):
+        for name in ("epoch", "initial_seed"):
+            if name in state and name in _vars(each):
+                vars(each)[name] = state[name]
         generator = getattr(each, "generator", None)
         if "generator" in state and isinstance(generator, torch.Generator):
             generator.set_state(torch.as_tensor(state["generator"]).cpu())
         if "state" in state and hasattr(each, "load_state_dict"):
             each.load_state_dict(state["state"])
-
-
-def _set_seeds(loader: Any, states: list[Mapping[str, Any]]) -> None:
-    for each, state in zip([loader, *samplers_of(loader)], states, strict=False):
-        for name in ("epoch", "initial_seed"):
-            if name in state and name in _vars(each):
-                vars(each)[name] = state[name]
 
 
 def _vars(value: Any) -> Mapping[str, Any]:

@@ -315,8 +315,9 @@ def test_nothing_is_imported_by_a_name_in_the_file(file, tmp_path, monkeypatch):
         auto_mapping={"base_model_class": "evil", "parent_library": "evil"}, base_model_name_or_path="evil/evil"
     )
     espalier.save(file, state, metadata=changed)
-    loaded = espalier.peft.load(file, llama())
-    assert loaded.peft_config["default"].base_model_name_or_path is None and loaded.peft_config["default"].auto_mapping is None
+    for model in (llama(), tuned(name="own")):
+        config = espalier.peft.load(file, model).peft_config["default"]
+        assert config.base_model_name_or_path is None and config.auto_mapping is None
     for damage in ({"adapters": []}, {"base": 1}, {"active": [1]}, {"version": 2}):
         changed = {"espalier.peft": {**metadata["espalier.peft"], **damage}}
         espalier.save(file, state, metadata=changed)

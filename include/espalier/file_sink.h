@@ -31,12 +31,13 @@ struct SinkOptions {
   FileOps* ops = nullptr;
 };
 
-/// A new file under a temporary name beside its target, until commit() gives it the target's name.
-/// Until then, and after any error, the old target stays untouched. The destructor of an
-/// uncommitted sink removes the temporary file, except in a forked child: the file is the parent's.
-/// The file is locked (flock), so that remove_dead_temporary_files() leaves it alone.
-/// Functions never throw std::bad_alloc; they return kOutOfMemory. Other errors have the path that
-/// create() was given as Error::file.
+/// A new file beside its target, until commit() gives it the target's name. It has no name where
+/// the system can name it later (O_TMPFILE on Linux's local file systems), and is gone if the
+/// process ends; elsewhere it has a temporary name. Until then, and after any error, the old target
+/// stays untouched. The destructor of an uncommitted sink removes the temporary file, except in a
+/// forked child: the file is the parent's. The file is locked (flock), so that
+/// remove_dead_temporary_files() leaves it alone. Functions never throw std::bad_alloc; they return
+/// kOutOfMemory. Other errors have the path that create() was given as Error::file.
 class FileSink : public Sink {
  public:
   /// Begins an empty file. The target's folder must exist. Symbolic links are followed, so that the

@@ -221,6 +221,22 @@ class Map(Writing):
             errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, self.new("no.json"), expect=IO)
             self.assertIn("code file_not_found", errors)
 
+    def test_errors_say_where_names_are(self):
+        file = self.write("ac.safetensors", safetensors([(name, "F32", [2], f32(1, 2)) for name in ("a", "c")]))
+
+        def said(*args, rules, rest="error"):
+            name = self.write("said.json", json.dumps({"espalier_map": 1, "rules": rules, "rest": rest}).encode())
+            return self.errors("map", *args, self.new("none.espalier"), "--map", name)
+
+        end = "; drop one of them with a rule, or give it another name (code name_collision)\n"
+        self.assertEqual(said(file, rules=["a -> d", "c -> d"]), f"espalier: {file}: 'a' (rule 1) and 'c' (rule 2) both make 'd'{end}")
+        self.assertEqual(said(file, rules=["a -> c"], rest="keep"), f"espalier: {file}: 'a' (rule 1) and 'c' (no rule) both make 'c'{end}")
+        # Which side of the rule was looked for.
+        self.assertIn(f"{file}: rule 1: no tensor fits its left side: b <-> d; ", said(file, rules=["b <-> d"]))
+        self.assertIn(f"{file}: rule 1: no tensor fits its right side: b <-> d; ", said(file, "--map-reverse", rules=["b <-> d"]))
+        self.assertIn("two tensors are called 'q::a'; give inputs different labels",
+                      said("--in", f"q={file}", "--in", f"q={file}", rules=["q::a -> d"]))
+
     def test_errors_name_rules_and_tensors(self):
         lacks = self.write("lacks.safetensors", safetensors(
             [("l.0.q", "F32", [4, 2], counting(8)), ("norm", "F32", [2], f32(1, 2))]))

@@ -18,9 +18,17 @@ constexpr int kFolder = -1;  // the number of a folder among the open files
 
 int RecordingOps::openat(int folder, const char* path, int flags, mode_t mode) {
   const std::lock_guard lock(mutex_);
+  const bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+  if (is_nameless && needs_names_) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
   const int fd = FileOps::openat(folder, path, flags, mode);
   if (fd < 0) return fd;
-  if ((flags & O_DIRECTORY) != 0) {
+  if (is_nameless) {
+    files_[fd] = ++created_;
+    nameless_.insert(created_);
+  } else if ((flags & O_DIRECTORY) != 0) {
     files_[fd] = kFolder;
   } else if ((flags & O_CREAT) != 0) {
     files_[fd] = ++created_;
@@ -67,6 +75,7 @@ ssize_t RecordingOps::copy_range(int from, off_t from_offset, std::size_t size, 
 int RecordingOps::fsync(int fd) {
   const std::lock_guard lock(mutex_);
   const int file = files_.at(fd);
+  if (nameless_.count(file) != 0) return 0;
   log_.push_back(
       {.kind = file == kFolder ? Step::Kind::kSyncFolder : Step::Kind::kSync, .file = file});
   return 0;
@@ -100,6 +109,16 @@ int RecordingOps::renameat_exclusively(int folder, const char* from, const char*
 int RecordingOps::linkat(int folder, const char* from, const char* to) {
   const std::lock_guard lock(mutex_);
   return named(FileOps::linkat(folder, from, to), Step::Kind::kLink, from, to);
+}
+
+int RecordingOps::link_open_file(int fd, int folder, const char* to) {
+  const std::lock_guard lock(mutex_);
+  const int result = FileOps::link_open_file(fd, folder, to);
+  if (result == 0) {
+    nameless_.erase(files_.at(fd));
+    log_.push_back({.kind = Step::Kind::kCreate, .file = files_.at(fd), .name = to});
+  }
+  return result;
 }
 
 int RecordingOps::unlinkat(int folder, const char* path) {

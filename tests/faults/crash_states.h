@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,11 @@ struct Step {
 };
 
 /// Makes the system's calls and records those that worked and change something. Syncing is only
-/// recorded.
+/// recorded, and not that of a file without a name: there are systems that do nothing then.
 class RecordingOps : public FileOps {
  public:
-  explicit RecordingOps(bool cannot_rename_exclusively = false)
-      : cannot_rename_exclusively_(cannot_rename_exclusively) {}
+  explicit RecordingOps(bool cannot_rename_exclusively = false, bool needs_names = false)
+      : cannot_rename_exclusively_(cannot_rename_exclusively), needs_names_(needs_names) {}
 
   const std::vector<Step>& log() const { return log_; }
 
@@ -55,15 +56,18 @@ class RecordingOps : public FileOps {
   int renameat(int folder, const char* from, const char* to) override;
   int renameat_exclusively(int folder, const char* from, const char* to) override;
   int linkat(int folder, const char* from, const char* to) override;
+  int link_open_file(int fd, int folder, const char* to) override;
   int unlinkat(int folder, const char* path) override;
 
  private:
   int named(int result, Step::Kind kind, const char* from, const char* to);
 
   bool cannot_rename_exclusively_;
+  bool needs_names_;  // the file system has no files without a name
   std::mutex mutex_;
   std::vector<Step> log_;
   std::map<int, int> files_;  // number of each open file
+  std::set<int> nameless_;    // numbers of files
   int created_ = 0;
 };
 

@@ -34,9 +34,15 @@ struct Recorded {
 struct Way {
   bool has_old;
   bool replace;
-  bool only_links = false;  // the file system cannot rename exclusively
+  bool only_links = false;   // the file system cannot rename exclusively
+  bool needs_names = false;  // it has no files without a name
 };
-constexpr Way kWays[] = {{true, true}, {false, true}, {false, false}, {false, false, true}};
+constexpr Way kWays[] = {{true, true},
+                         {false, true},
+                         {false, false},
+                         {false, false, true},
+                         {true, true, false, true},
+                         {false, false, false, true}};
 
 Recorded record(const Format& format, const Way& way, bool sync, unsigned threads) {
   const TemporaryFolder folder;
@@ -47,7 +53,7 @@ Recorded record(const Format& format, const Way& way, bool sync, unsigned thread
     recorded.before.names["file"] = 0;
     recorded.before.files[0] = recorded.old_file;
   }
-  RecordingOps ops(way.only_links);
+  RecordingOps ops(way.only_links, way.needs_names);
   REQUIRE(format.save(folder / "file", testing::state_of(2),
                       {.sync = sync, .replace = way.replace, .threads = threads, .ops = &ops}));
   recorded.log = ops.log();
@@ -85,6 +91,7 @@ TEST_CASE("After a crash the target is the old file or the new one") {
         CAPTURE(way.has_old);
         CAPTURE(way.replace);
         CAPTURE(way.only_links);
+        CAPTURE(way.needs_names);
         const Broken broken = explore(record(format, way, true, threads));
         CHECK(broken.neither == 0);
         CHECK(broken.lost == 0);

@@ -13,6 +13,7 @@
 #include "support/random.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 namespace espalier {
 namespace {
@@ -37,6 +38,7 @@ struct Situation {
   unsigned threads = 1;
   bool only_links = false;  // the file system cannot rename exclusively
   bool cannot_clone = false;
+  bool needs_names = false;  // the file system has no files without a name
 };
 
 constexpr Situation kSituations[] = {
@@ -48,6 +50,11 @@ constexpr Situation kSituations[] = {
     {.has_old = false, .replace = false, .only_links = true},
     {.has_old = true, .replace = true, .threads = 2},
     {.has_old = true, .replace = true, .threads = 2, .cannot_clone = true},
+    {.has_old = false, .replace = true, .needs_names = true},
+    {.has_old = true, .replace = true, .needs_names = true},
+    {.has_old = true, .replace = true, .sync = false, .needs_names = true},
+    {.has_old = false, .replace = false, .needs_names = true},
+    {.has_old = false, .replace = false, .only_links = true, .needs_names = true},
 };
 
 SaveOptions options_for(const Situation& situation, FileOps& ops) {
@@ -71,6 +78,9 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
       return is_interrupt || (fault.error == EACCES && !fault.lasting) ? "ok" : "io_error";
     case Call::kTryRename:  // It can be a link.
       return fault.lasting ? "io_error" : "ok";
+    case Call::kOpenNameless:  // It can have a name from the start.
+    case Call::kTryName:
+    case Call::kUnlinkNamed:
     case Call::kLock:  // There may be none, or the file goes unlocked for a moment.
     case Call::kDuplicate:
     case Call::kHide:
@@ -100,6 +110,7 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
     case Call::kStatTarget:
     case Call::kTryLink:
     case Call::kSyncFile:
+    case Call::kName:
     case Call::kCloseFile:
     case Call::kRename:
     case Call::kRenameExclusively:
@@ -132,6 +143,7 @@ bool try_fault(const Format& format, const Situation& situation, const Fault& fa
   FaultyOps ops(fault);
   ops.cannot_rename_exclusively = situation.only_links;
   ops.cannot_clone = situation.cannot_clone;
+  ops.needs_names = situation.needs_names;
   const auto saved = format.save(target, state, options_for(situation, ops));
   CAPTURE(fault.at);
   CAPTURE(fault.error);
@@ -210,15 +222,15 @@ TEST_CASE("A file that appears at the last moment is kept unless it may be repla
 class NoFolderSync : public FaultyOps {
  public:
   explicit NoFolderSync(int error) : error_(error) {}
-  int fsync(int) override {
-    if (++syncs_ == 1) return 0;
+  int fsync(int fd) override {
+    struct stat status = {};
+    if (FileOps::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
     errno = error_;
     return -1;
   }
 
  private:
   int error_;
-  int syncs_ = 0;
 };
 
 TEST_CASE("A folder that cannot be synced at all is none that failed to") {
@@ -234,13 +246,55 @@ TEST_CASE("A folder that cannot be synced at all is none that failed to") {
 
 TEST_CASE("Temporary names that are taken are left alone") {
   const TemporaryFolder folder;
-  // Before it, the folder is opened and the target looked at, twice.
-  FaultyOps once({3, EEXIST});
+  // Before it, the folder is opened, the target looked at, twice, and a nameless file wanted.
+  FaultyOps once({4, EEXIST});
+  once.needs_names = true;
   CHECK(save(folder / "file", testing::state_of(1), {.ops = &once}));
   CHECK(once.hit() == Call::kCreate);
-  FaultyOps always({3, EEXIST, true});
+  FaultyOps always({4, EEXIST, true});
+  always.needs_names = true;
   CHECK(code_of(save(folder / "file", testing::state_of(1), {.ops = &always})) == "io_error");
   CHECK(folder.size() == 1);
+  // The target's folder is looked at, too, because there is a file, and the nameless file is locked.
+  FaultyOps named({6, EEXIST});
+  CHECK(save(folder / "file", testing::state_of(1), {.ops = &named}));
+  CHECK(named.hit() == Call::kTryName);
+  CHECK(folder.size() == 1);
+}
+
+// What can be seen in the folder whenever bytes are written.
+class Watcher : public FaultyOps {
+ public:
+  explicit Watcher(const TemporaryFolder& folder) : folder_(folder) {}
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    most_ = std::max<std::size_t>(most_, folder_.size());
+    return FaultyOps::pwrite(fd, bytes, size, offset);
+  }
+  std::size_t most() const { return most_; }
+
+ private:
+  const TemporaryFolder& folder_;
+  std::size_t most_ = 0;
+};
+
+TEST_CASE("A file has no name while it is written, unless the file system wants one") {
+  for (const Format& format : testing::kFormats) {
+    for (const bool replace : {false, true}) {
+      for (const bool needs_names : {false, true}) {
+        for (const bool cannot_name : {false, true}) {
+          const TemporaryFolder folder;
+          Watcher ops(folder);
+          ops.needs_names = needs_names;
+          ops.cannot_name = cannot_name;
+          CHECK(code_of(format.save(folder / "file", testing::state_of(1),
+                                    {.replace = replace, .threads = 1, .ops = &ops})) == "ok");
+          CHECK(ops.most() == (needs_names || cannot_name ? 1 : 0));
+          CHECK(folder.size() == 1);
+          CHECK(ops.still_open() == 0);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("A file system that cannot place a file safely is found out before anything is written") {

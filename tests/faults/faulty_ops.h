@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "support/copy_ranges.h"
 #include <fcntl.h>
@@ -22,6 +23,9 @@ namespace espalier::testing {
 enum class Call {
   kOpenFolder,
   kStatTarget,
+  kOpenNameless,  // first one that is only tried
+  kTryName,
+  kUnlinkNamed,
   kCreate,
   kLock,
   kTryRename,
@@ -39,6 +43,7 @@ enum class Call {
   kHide,  // from group and others, until the file is complete
   kChangeMode,
   kSyncFile,
+  kName,
   kDuplicate,  // to keep the lock
   kCloseFile,
   kRename,
@@ -73,12 +78,29 @@ class FaultyOps : public FileOps {
   std::size_t still_open() const { return kinds_.size(); }
 
   int openat(int folder, const char* path, int flags, mode_t mode) override {
-    const bool is_folder = (flags & O_DIRECTORY) != 0;
-    const bool is_new = (flags & O_CREAT) != 0;
-    if (spoils(is_folder ? Call::kOpenFolder : is_new ? Call::kCreate : Call::kOpenOld)) return -1;
+    const bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+    const bool is_folder = !is_nameless && (flags & O_DIRECTORY) != 0;
+    const bool is_new = is_nameless || (flags & O_CREAT) != 0;
+    if (spoils(is_nameless ? Call::kOpenNameless
+               : is_folder ? Call::kOpenFolder
+               : is_new    ? Call::kCreate
+                           : Call::kOpenOld)) {
+      return -1;
+    }
+    if (is_nameless && needs_names) {
+      errno = EOPNOTSUPP;
+      return -1;
+    }
     const int fd = FileOps::openat(folder, path, flags, mode);
     const std::lock_guard lock(mutex_);
-    if (fd >= 0) kinds_[fd] = is_folder ? Kind::kFolder : is_new ? Kind::kNew : Kind::kOld;
+    // The first file without a name is only tried.
+    const bool is_tried = is_nameless && !std::exchange(has_tried_, true);
+    if (fd >= 0) {
+      kinds_[fd] = is_folder  ? Kind::kFolder
+                   : is_tried ? Kind::kTried
+                   : is_new   ? Kind::kNew
+                              : Kind::kOld;
+    }
     return fd;
   }
   int fstatat(int folder, const char* path, struct stat* status, int flags) override {
@@ -155,7 +177,10 @@ class FaultyOps : public FileOps {
   int renameat_exclusively(int folder, const char* from, const char* to) override {
     const Call call = FileSink::is_temporary_name(to) ? Call::kTryRename : Call::kRenameExclusively;
     if (spoils(call)) return -1;
-    if (!cannot_rename_exclusively) return FileOps::renameat_exclusively(folder, from, to);
+    if (!cannot_rename_exclusively) {
+      if (from == named_) named_ = to;
+      return FileOps::renameat_exclusively(folder, from, to);
+    }
     errno = EINVAL;
     return -1;
   }
@@ -167,8 +192,22 @@ class FaultyOps : public FileOps {
     errno = EPERM;
     return -1;
   }
+  int link_open_file(int fd, int folder, const char* to) override {
+    const bool is_tried = kind_of(fd) == Kind::kTried;
+    if (spoils(is_tried ? Call::kTryName : Call::kName)) return -1;
+    if (cannot_name) {
+      errno = EACCES;
+      return -1;
+    }
+    if (is_tried) named_ = to;
+    return FileOps::link_open_file(fd, folder, to);
+  }
   int unlinkat(int folder, const char* path) override {
-    if (spoils(path == tried_ ? Call::kUnlinkTried : Call::kUnlink)) return -1;
+    if (spoils(path == tried_   ? Call::kUnlinkTried
+               : path == named_ ? Call::kUnlinkNamed
+                                : Call::kUnlink)) {
+      return -1;
+    }
     return FileOps::unlinkat(folder, path);
   }
 
@@ -176,9 +215,11 @@ class FaultyOps : public FileOps {
   bool cannot_rename_exclusively = false;
   bool cannot_link = false;
   bool cannot_clone = false;
+  bool needs_names = false;  // has no files without a name
+  bool cannot_name = false;  // has them, but gives them no name later
 
  private:
-  enum class Kind { kOld, kNew, kCopy, kFolder };
+  enum class Kind { kOld, kTried, kNew, kCopy, kFolder };
 
   Kind kind_of(int fd) {
     const std::lock_guard lock(mutex_);
@@ -200,7 +241,9 @@ class FaultyOps : public FileOps {
   std::size_t made_ = 0;
   std::optional<Call> hit_;
   std::map<int, Kind> kinds_;  // of open files
-  std::string tried_;          // the name of a link that is made to see whether links work
+  bool has_tried_ = false;
+  std::string named_;  // the name of a file that is only tried
+  std::string tried_;  // the name of a link that is made to see whether links work
   std::atomic<std::size_t> writes_ = 0;
 };
 

@@ -21,6 +21,7 @@
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "espalier/checkpoint_file.h"
 #include "files/os/file_ops.h"
@@ -225,15 +226,13 @@ TEST_CASE("Memory runs out in a save") {
 // The folder cannot be synced: the error must be reported even without memory for details.
 class NoFolderSync : public FileOps {
  public:
-  int fsync(int) override {
-    if (++syncs_ == 1) return 0;
+  int fsync(int fd) override {
+    struct stat status = {};
+    if (FileOps::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
     g_memory.is_armed = true;
     errno = EIO;
     return -1;
   }
-
- private:
-  int syncs_ = 0;
 };
 
 TEST_CASE("A target that is in place is not said to be as it was") {

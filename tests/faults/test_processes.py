@@ -45,7 +45,8 @@ IS_SANITIZED = bool(os.environ.get("ESPALIER_IS_SANITIZED"))
 # A leak checker cannot work in a program that is traced.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
-Call = collections.namedtuple("Call", "name number is_saving is_placing is_placed")
+# Where is_named, a temporary file has its name. Where is_tried, the save can go on in another way.
+Call = collections.namedtuple("Call", "name number is_saving is_placing is_placed is_named is_tried")
 
 
 class Skip(Exception):
@@ -129,16 +130,31 @@ def calls_of_a_save(has_old):
         traced = trace(place.folder, "convert", "--threads", "1", NEW, place.target, *place.options())
         check(place.is_new(), "an undisturbed save")
     calls = []
-    is_saving = is_placed = False
+    is_saving = is_placed = is_named = False
     for name, number, line in traced:
-        is_saving = is_saving or (name == "openat" and ".espalier-" in line)
+        is_nameless = "O_TMPFILE" in line
+        is_saving = is_saving or is_nameless or (name == "openat" and ".espalier-" in line)
+        is_named = is_named or (name in ("openat", "linkat") and ".espalier-" in line)
         # Renaming to a temporary name only finds out whether that works.
         is_placing = name in ("renameat", "renameat2") and place.target.name in line
-        calls.append(Call(name, number, is_saving, is_placing, is_placed))
+        calls.append(Call(name, number, is_saving, is_placing, is_placed, is_named, is_nameless or name == "unlinkat"))
         is_placed = is_placed or is_placing
+        is_named = is_named and not is_placing and name != "unlinkat"
+    check(not is_named, "an undisturbed save leaves a name")
+    if has_nameless_files():
+        check(not any(call.is_named for call in calls if call.name == "pwrite64"), "a file has a name while it is written")
     check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"unlinkat", "fchmod", "renameat", "renameat2"},
           f"the calls of a save: {sorted({call.name for call in calls})}")
     return calls
+
+
+def has_nameless_files():
+    """Whether files without a name can be made where the tests run."""
+    try:
+        os.close(os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_WRONLY))
+        return True
+    except (AttributeError, OSError):
+        return False
 
 
 def in_parallel(function, cases, what):
@@ -157,7 +173,8 @@ def cases_of(calls_wanted, *others):
 
 
 def kill():
-    """kill -9 at every system call: the target is the old or the new file, and the next save works."""
+    """kill -9 at every system call: the target is the old or the new file, the next save works, and a temporary file stays
+    only if it had a name just then."""
 
     def once(has_old, call):
         with Place(has_old) as place:
@@ -169,6 +186,7 @@ def kill():
                 check(place.is_old() or place.is_new(), what)
             else:
                 check(place.is_new() if call.is_placed else place.is_old(), what)
+            check(call.is_named or not temporaries(place.folder), f"{what}: a temporary file is left")
             again = convert(NEW, place.target, "--force")
             check(again.returncode == 0 and place.is_new(), f"{what}: the save after it")
 
@@ -178,7 +196,7 @@ def kill():
 def has_another_way(call, has_old):
     """Whether a save goes on where this call fails: renaming that spares other files is only tried out, and a new file
     is hidden from others only where that is possible."""
-    return (call.name == "renameat2" and not call.is_placing) or (call.name == "fchmod" and call.number == 1 and not has_old)
+    return call.is_tried or (call.name == "renameat2" and not call.is_placing) or (call.name == "fchmod" and call.number == 1 and not has_old)
 
 
 def errors():

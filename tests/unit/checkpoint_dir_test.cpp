@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/check_error.h"
+#include "support/needs_names.h"
 #include "support/random.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
@@ -429,10 +430,11 @@ TEST_CASE("Temporary files of dead saves are removed, those of live ones stay") 
   const char* others[] = {".espalier-precious.tmp", ".espalier-my weights 2.tmp",
                           ".espalier-0000000000000.tmp", ".espalier-.tmp", ".espalier-tmp"};
   for (const char* name : others) REQUIRE(testing::write_whole(folder / name, Bytes(10)));
-  auto mine = FileSink::create(folder / "mine");
+  testing::NeedsNames ops;
+  auto mine = FileSink::create(folder / "mine", {.ops = &ops});
   REQUIRE(mine);
   Child child([&](const auto& ready) {
-    auto sink = FileSink::create(folder / "theirs");
+    auto sink = FileSink::create(folder / "theirs", {.ops = &ops});
     ready();
     for (;;) ::pause();
   });

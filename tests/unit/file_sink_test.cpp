@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/in_child.h"
+#include "support/needs_names.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -92,8 +93,9 @@ TEST_CASE("A new file appears with its bytes, its length and the usual permissio
 TEST_CASE("A sink that is not committed leaves everything as it was") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));
+  testing::NeedsNames ops;
   {
-    auto sink = create(folder / "file", kNew.size());
+    auto sink = create(folder / "file", kNew.size(), {.ops = &ops});
     REQUIRE(sink);
     CHECK(sink->write(0, kNew));
     CHECK(folder.size() == 2);
@@ -136,7 +138,7 @@ TEST_CASE("A replaced file keeps its permissions") {
 class RememberedMode : public FileOps {
  public:
   int openat(int folder, const char* path, int flags, mode_t mode) override {
-    if ((flags & O_CREAT) != 0) created = mode;
+    if ((flags & (O_CREAT | O_WRONLY)) != 0) created = mode;
     return FileOps::openat(folder, path, flags, mode);
   }
   mode_t created = 07777;
@@ -157,7 +159,7 @@ TEST_CASE("A private file is never open to others while it is replaced") {
 }
 
 // Does something to the world when the file is brought to the disk.
-class MeanwhileOps : public FileOps {
+class MeanwhileOps : public testing::NeedsNames {
  public:
   explicit MeanwhileOps(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
   int fsync(int) override {
@@ -232,7 +234,8 @@ TEST_CASE("A file that may not be replaced is found before anything is written")
 TEST_CASE("A new file is its owner's alone until it is complete") {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(022);
-  auto sink = create(folder / "file", kNew.size(), {.sync = false});
+  testing::NeedsNames ops;
+  auto sink = create(folder / "file", kNew.size(), {.sync = false, .ops = &ops});
   ::umask(mask);
   REQUIRE(sink);
   for (const auto& entry : fs::directory_iterator(folder.path())) {
@@ -321,7 +324,8 @@ TEST_CASE("A save stays in its folder when the path changes") {
 
 TEST_CASE("A forked child leaves the parent's temporary file alone") {
   const TemporaryFolder folder;
-  auto sink = create(folder / "file", kNew.size());
+  testing::NeedsNames ops;
+  auto sink = create(folder / "file", kNew.size(), {.ops = &ops});
   REQUIRE(sink);
   CHECK(testing::in_child([&] {
           { const FileSink mine = std::move(*sink); }

@@ -219,13 +219,15 @@ TEST_CASE("Every error names the rule, the names and what to do") {
   CHECK(problem(experts, {{"e.0.a", small}, {"e.0.b", counting({2, 3})}}) ==
         "map_shape: rule 1: 'e.0.b' is [2 3] for [f n]: axis 1 is 3, and n is 2");
   CHECK(problem(experts, {}) ==
-        "map_incomplete: rule 1: no tensor fits it: e.{x}.a [f n], e.{x}.b [f n] <-> ab [x f+f "
+        "map_incomplete: rule 1: no tensor fits its left side: e.{x}.a [f n], e.{x}.b [f n] <-> ab "
+        "[x f+f "
         "n]; check the names, and --at if they stand below another one, or put '?' before the rule "
         "if it may be unused");
   CHECK(problem(map_of(R"("a.{i}.w <-> b.{i}.w", "a.0.{s*} <-> c.{s}")"), {{"a.0.w", small}}) ==
         "map_ambiguous: 'a.0.w' is taken by rule 1 and by rule 2; make one of them more exact");
   CHECK(problem(map_of(R"("a <-> c", "b <-> c")"), {{"a", small}, {"b", small}}) ==
-        "name_collision: 'c' would be made twice: by rule 1 of 'a' and by rule 2 of 'b'");
+        "name_collision: 'a' (rule 1) and 'b' (rule 2) both make 'c'; drop one of them with a "
+        "rule, or give it another name");
   CHECK(problem(map_of(R"("a [(p 4)] <-> b [4 p]")"), {{"a", counting({10})}}) ==
         "map_shape: rule 1: 'a' is [10] for [(p 4)]: axis 0 is 10, no multiple of 4, the factor "
         "of p in (p 4)");

@@ -95,6 +95,12 @@ int InterruptibleOps::linkat(int folder, const char* from, const char* to) {
   return is_stopped() ? -1 : placed(FileOps::linkat(folder, from, to), to);
 }
 
+int InterruptibleOps::link_open_file(int fd, int folder, const char* to) {
+  const int result = is_stopped() ? -1 : FileOps::link_open_file(fd, folder, to);
+  if (result == 0) remove_if_pages_are_lost(folder, to);
+  return result;
+}
+
 int InterruptibleOps::unlinkat(int folder, const char* name) {
   keep_if_pages_are_lost(name);
   return FileOps::unlinkat(folder, name);

@@ -35,6 +35,7 @@ class InterruptibleOps : public FileOps {
   int renameat(int folder, const char* from, const char* to) override;
   int renameat_exclusively(int folder, const char* from, const char* to) override;
   int linkat(int folder, const char* from, const char* to) override;
+  int link_open_file(int fd, int folder, const char* to) override;
   int unlinkat(int folder, const char* name) override;
 
  private:

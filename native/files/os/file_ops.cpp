@@ -1,5 +1,6 @@
 #include "files/os/file_ops.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -140,6 +141,19 @@ int FileOps::renameat_exclusively(int folder, const char* from, const char* to) 
 
 int FileOps::linkat(int folder, const char* from, const char* to) {
   return ::linkat(folder, from, folder, to, 0);
+}
+
+int FileOps::link_open_file(int fd, int folder, const char* to) {
+#ifdef __linux__
+  // Without a capability, this is the way; it follows the link to the file itself.
+  std::array<char, 40> from = {};
+  std::snprintf(from.data(), from.size(), "/proc/self/fd/%d", fd);
+  return ::linkat(AT_FDCWD, from.data(), folder, to, AT_SYMLINK_FOLLOW);
+#else
+  (void)fd, (void)folder, (void)to;
+  errno = ENOSYS;
+  return -1;
+#endif
 }
 
 int FileOps::unlinkat(int folder, const char* name) { return ::unlinkat(folder, name, 0); }

@@ -60,6 +60,9 @@ class FileOps {
   /// ENOTSUP on file systems that do not support it.
   virtual int renameat_exclusively(int folder, const char* from, const char* to);
   virtual int linkat(int folder, const char* from, const char* to);
+  /// Gives an open file a name, also one that was opened with O_TMPFILE and has none: Linux's
+  /// linkat(2) of /proc/self/fd. ENOSYS elsewhere.
+  virtual int link_open_file(int fd, int folder, const char* to);
   virtual int unlinkat(int folder, const char* name);
 };
 

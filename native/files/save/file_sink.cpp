@@ -60,10 +60,39 @@ Result<bool> lock_new_file(const FileDescriptor& folder, const std::string& name
   return fail_with_errno(error, "examine a new file");
 }
 
+// Opens an empty file without a name, which the system removes when the process ends in whatever
+// way, and locks it: see name_file(). Not open where that cannot be.
+FileDescriptor open_nameless(const FileDescriptor& folder, mode_t mode, FileOps& ops) {
+  FileDescriptor file;
+#ifdef O_TMPFILE
+  file =
+      FileDescriptor(uninterrupted([&] {
+                       return ops.openat(folder.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+                     }),
+                     ops);
+  if (file.is_open()) (void)uninterrupted([&] { return ops.lock(file.get()); });
+#else
+  (void)folder, (void)mode, (void)ops;
+#endif
+  return file;
+}
+
+constexpr int kMaxNames = 100;  // that are tried, because others have them
+
+// Gives a file without a name a unique one in the folder, and returns that.
+Result<std::string> name_file(int fd, const FileDescriptor& folder, FileOps& ops) {
+  for (int attempt = 0; attempt < kMaxNames; ++attempt) {
+    auto name = temporary_name();
+    if (!name || ops.link_open_file(fd, folder.get(), name->c_str()) == 0) return name;
+    if (errno != EEXIST) break;
+  }
+  return fail_with_errno(errno, "give the file a name in the target's folder");
+}
+
 // Creates an empty file with a unique name in the folder, and locks it.
 Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mode,
                                         std::string& temporary, FileOps& ops) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
+  for (int attempt = 0; attempt < kMaxNames; ++attempt) {
     auto name = temporary_name();
     if (!name) return propagate(name);
     FileDescriptor file(uninterrupted([&] {
@@ -126,6 +155,10 @@ class FileSink::File {
 
   // The same error with the name of the file.
   tl::unexpected<Error> in_file(tl::unexpected<Error> failed) const;
+  // Creates the empty file: without a name where the system lets it have one later.
+  [[nodiscard]] Result<void> create_file(mode_t mode);
+  // Gives a file without a name its temporary one.
+  [[nodiscard]] Result<void> take_temporary_name();
   // Finds out how this file system can place the file without replacing another.
   [[nodiscard]] Result<void> choose_placing();
   // Restricts a file that replaces none to its owner until it is complete.
@@ -138,7 +171,7 @@ class FileSink::File {
   void remove_temporary();
 
   FileDescriptor file_;
-  std::string temporary_;  // empty once there is nothing to remove
+  std::string temporary_;  // empty if there is nothing to remove: before it, and at the end
   SaveTarget target_;
   std::string path_;  // as it was given, for errors
   // Holds the lock of the temporary file when file_ is closed, until it has its name.
@@ -162,12 +195,45 @@ Result<std::unique_ptr<FileSink::File>> FileSink::File::begin(const fs::path& re
   // Private content stays private from the start: a process that opened the file in between could
   // read all of it.
   const mode_t mode = *old ? (*old)->st_mode & mode_t{0600} : mode_t{0666};
-  auto file = create_temporary(made->target_.folder, mode, made->temporary_, ops);
-  if (!file) return propagate(file);
-  made->file_ = std::move(*file);
+  if (auto ok = made->create_file(mode); !ok) return propagate(ok);
   if (!*old) made->hide_new_file();
-  if (auto ok = made->choose_placing(); !ok) return propagate(ok);
   return made;
+}
+
+Result<void> FileSink::File::create_file(mode_t mode) {
+  FileOps& ops = *options_.ops;
+  // Whether such a file can get a name is tried on another one, now and not after minutes of
+  // writing. One whose name was removed gets no second one.
+  if (const FileDescriptor tried = open_nameless(target_.folder, mode_t{0600}, ops);
+      tried.is_open()) {
+    if (auto name = name_file(tried.get(), target_.folder, ops)) {
+      temporary_ = std::move(*name);
+      if (auto ok = choose_placing(); !ok) return ok;
+      // Try twice, because nothing else would remove it later.
+      const auto remove = [&] {
+        return ops.unlinkat(target_.folder.get(), temporary_.c_str()) == 0;
+      };
+      if (!remove() && !remove()) return fail_with_errno(errno, "remove a temporary name");
+      temporary_.clear();
+      file_ = open_nameless(target_.folder, mode, ops);
+      if (file_.is_open()) return {};
+    }
+  }
+  auto file = create_temporary(target_.folder, mode, temporary_, ops);
+  if (!file) return propagate(file);
+  file_ = std::move(*file);
+  return choose_placing();
+}
+
+Result<void> FileSink::File::take_temporary_name() {
+  FileOps& ops = *options_.ops;
+  auto name = name_file(file_.get(), target_.folder, ops);
+  if (!name) return propagate(name);
+  temporary_ = std::move(*name);
+  // Its bytes are on the disk, but perhaps not yet where they are found: Btrfs writes no more about
+  // a file that has no name.
+  if (!options_.sync || ops.fsync(file_.get()) == 0) return {};
+  return fail_with_errno(errno, "flush the file to the disk");
 }
 
 tl::unexpected<Error> FileSink::File::in_file(tl::unexpected<Error> failed) const {
@@ -332,6 +398,9 @@ Result<void> FileSink::File::make_durable() {
 Result<void> FileSink::File::commit() try {
   FileOps& ops = *options_.ops;
   if (auto ok = make_durable(); !ok) return in_file(propagate(ok));
+  if (temporary_.empty()) {
+    if (auto ok = take_temporary_name(); !ok) return in_file(propagate(ok));
+  }
   // Without a copy, the file is unlocked for a moment before it has its name.
   lock_ = FileDescriptor(ops.dup(file_.get()), ops);
   if (const int error = file_.close(); error != 0) {

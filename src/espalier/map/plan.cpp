@@ -88,11 +88,10 @@ Result<void> check_names(std::span<const MapTarget> targets, std::span<const Map
   std::unordered_map<std::string_view, std::uint32_t> makers;
   makers.reserve(targets.size());
   const auto from = [&](const MapTarget& target) {
-    std::string text = target.rule == MapTarget::kKept ? std::string("what no rule takes")
-                                                       : "rule " + std::to_string(target.rule + 1);
     const std::uint32_t source = first_source(target);
-    if (source != MapPiece::kZeros) text += " of " + in_quotes(leaves[source].name);
-    return text;
+    return (source == MapPiece::kZeros ? std::string("zeros") : in_quotes(leaves[source].name)) +
+           (target.rule == MapTarget::kKept ? std::string(" (no rule)")
+                                            : " (rule " + std::to_string(target.rule + 1) + ')');
   };
   for (std::uint32_t number = 0; number < targets.size(); ++number) {
     const MapTarget& target = targets[number];
@@ -100,9 +99,9 @@ Result<void> check_names(std::span<const MapTarget> targets, std::span<const Map
       const std::string& name = i == 0 ? target.name : target.tied[i - 1];
       const auto [other, is_new] = makers.emplace(name, number);
       if (is_new) continue;
-      return fail(ErrorCode::kNameCollision, in_quotes(name) + " would be made twice: by " +
-                                                 from(targets[other->second]) + " and by " +
-                                                 from(target));
+      return fail(ErrorCode::kNameCollision,
+                  from(targets[other->second]) + " and " + from(target) + " both make " +
+                      in_quotes(name) + "; drop one of them with a rule, or give it another name");
     }
   }
   return {};
@@ -206,7 +205,8 @@ class MapPlanner {
     if (found.empty()) {
       if (rule.is_optional || options_.slot || !has_all()) return {};
       return fail_rule(number, ErrorCode::kMapIncomplete,
-                       "no tensor fits it: " + rule.text +
+                       std::string("no tensor fits its ") + (options_.reverse ? "right" : "left") +
+                           " side: " + rule.text +
                            "; check the names, and --at if they stand below another one, or put "
                            "'?' before the rule if it may be unused");
     }

@@ -41,7 +41,8 @@ Result<void> match_leaf(Planning& planning, std::uint32_t leaf, std::span<const 
   const std::string& name = planning.leaves[leaf].name;
   if (!planning.numbers_by_name.emplace(name, leaf).second) {
     return fail(ErrorCode::kNameCollision,
-                "two tensors are called " + in_quotes(name) + "; read them with paths as names");
+                "two tensors are called " + in_quotes(name) +
+                    "; give inputs different labels, or read names as paths");
   }
   const char separator = planning.map.parts().side(!planning.options.reverse).separator();
   std::uint32_t& taken = planning.taken[leaf];

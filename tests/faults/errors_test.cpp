@@ -255,7 +255,8 @@ TEST_CASE("Temporary names that are taken are left alone") {
   always.needs_names = true;
   CHECK(code_of(save(folder / "file", testing::state_of(1), {.ops = &always})) == "io_error");
   CHECK(folder.size() == 1);
-  // The target's folder is looked at, too, because there is a file, and the nameless file is locked.
+  // The target's folder is looked at, too, because there is a file, and the nameless file is
+  // locked.
   FaultyOps named({6, EEXIST});
   CHECK(save(folder / "file", testing::state_of(1), {.ops = &named}));
   CHECK(named.hit() == Call::kTryName);

@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import resource
+import shlex
 import struct
 import sys
 
@@ -220,6 +221,34 @@ class Map(Writing):
                 self.assertIn(f"{file}: this is not a regular file; ", errors)
             errors = self.errors("map", self.input, "--plan", "--map", self.map, "--set", "p=2", option, self.new("no.json"), expect=IO)
             self.assertIn("code file_not_found", errors)
+
+    def test_several_optimizers(self):
+        """As docs/key-maps.md says: each numbers its parameters from 0 on, in an order of its own."""
+        networks = {"g": ("generator", ("b", "a"), 0), "d": ("discriminator", ("a", "b"), 100)}
+        tensors = []
+        for letter, (network, order, first) in networks.items():
+            tensors += [(f"{network}.a", "F32", [2, 3], counting(6, first)), (f"{network}.b", "F32", [3], counting(3, first + 10))]
+            tensors += [(f"optim_{letter}.state.{number}.exp_avg", "F32", [2, 3] if name == "a" else [3],
+                         counting(6 if name == "a" else 3, first + (20 if name == "a" else 30))) for number, name in enumerate(order)]
+            self.write(f"{letter}.txt", "\n".join(order).encode())
+        self.write("gan.safetensors", safetensors(tensors))
+        self.write("net.json", b'{"espalier_map": 1, "rules": ["a [o i] <-> kernel [i o]", "b <-> scale"]}')
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/key-maps.md").read_text(encoding="utf-8")
+        commands = page[page.index("**Several optimizers**"):].split("```")[1].strip().splitlines()
+        self.assertEqual(len(commands), 5)
+        for command in commands:
+            words = shlex.split(command.removeprefix("$ espalier "))
+            self.run_cli(*words, cwd=self.folder)
+        made = {node["path"]: node["shape"] for node in self.json("ls", self.new("gan2.safetensors"))["nodes"]}
+        for letter, (network, _, first) in networks.items():
+            at = {"kernel": [3, 2], "scale": [3]}
+            self.assertEqual({made[f"{network}.{name}"] == shape for name, shape in at.items()}, {True})
+            # Numbers follow the order in which the map makes the parameters.
+            moved = [first + 20 + i for i in (0, 3, 1, 4, 2, 5)]
+            self.assertEqual(self.values("gan2.safetensors", f"{network}.kernel"), [first + i for i in (0, 3, 1, 4, 2, 5)])
+            self.assertEqual(self.values("gan2.safetensors", f"optim_{letter}.state.0.exp_avg"), moved)
+            self.assertEqual(self.values("gan2.safetensors", f"optim_{letter}.state.1.exp_avg"), [first + 30 + i for i in range(3)])
+        self.assertEqual(len(made), 8)
 
     def test_errors_say_where_names_are(self):
         file = self.write("ac.safetensors", safetensors([(name, "F32", [2], f32(1, 2)) for name in ("a", "c")]))

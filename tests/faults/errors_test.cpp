@@ -224,7 +224,7 @@ class NoFolderSync : public FaultyOps {
   explicit NoFolderSync(int error) : error_(error) {}
   int fsync(int fd) override {
     struct stat status = {};
-    if (FileOps::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
+    if (::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
     errno = error_;
     return -1;
   }

@@ -228,7 +228,7 @@ class NoFolderSync : public FileOps {
  public:
   int fsync(int fd) override {
     struct stat status = {};
-    if (FileOps::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
+    if (::fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return 0;
     g_memory.is_armed = true;
     errno = EIO;
     return -1;

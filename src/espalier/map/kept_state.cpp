@@ -225,7 +225,7 @@ class KeptStateFinder {
     std::optional<KeptState> first;  // in the order of the leaves
     for (const auto& [name, leaves] : groups_) {
       if (leaves.size() < 2 || leaves.size() * 2 < parameters_) continue;
-      std::unordered_map<std::string, std::size_t> counts;
+      std::unordered_map<std::string, std::uint32_t> counts;
       const std::uint32_t* state = nullptr;
       bool has_others = false;
       for (const std::uint32_t& leaf : leaves) {
@@ -301,7 +301,7 @@ class KeptStateFinder {
   std::unordered_map<std::string, std::uint32_t> by_name_;   // with dots
   std::unordered_map<std::string, std::uint32_t> by_place_;  // and shape
   std::unordered_map<std::string, std::uint32_t> moved_;     // by printed shape
-  std::unordered_map<std::string, std::size_t> shapes_;      // of all parameters
+  std::unordered_map<std::string, std::uint32_t> shapes_;    // of all parameters
   std::unordered_map<std::string, std::vector<std::uint32_t>> groups_;
 };
 

@@ -259,11 +259,12 @@ class KeyMap::Parser {
       std::optional<double> number = each.real();
       if (const auto integer = each.int64()) number = static_cast<double>(*integer);
       if (const auto truth = each.boolean()) number = *truth ? 1 : 0;
-      if (!number && each.text() != kPositive) {
+      if (each.text() == kPositive) number = kAnyAbove0;
+      if (!number) {
         return invalid_map("\"requires\" has no number for \"" + std::string(word) +
                            "\", and not \"positive\"");
       }
-      map_.required.emplace(word, number);
+      map_.required.emplace(word, *number);
     }
     return {};
   }
@@ -439,7 +440,7 @@ std::string KeyMap::canonical() const {
     json.begin_object();
     for (const auto& [word, number] : parts_->required) {
       json.key(word);
-      number ? json.raw(print_real(*number)) : json.value(kPositive);
+      number == kAnyAbove0 ? json.value(kPositive) : json.raw(print_real(number));
     }
     json.end_object();
   }

@@ -3,6 +3,7 @@
 #define ESPALIER_MAP_KEY_MAP_PARTS_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -71,6 +72,9 @@ struct MapLora {
   std::vector<std::string> right;
 };
 
+/// Of KeyMapParts::required.
+inline constexpr double kAnyAbove0 = std::numeric_limits<double>::infinity();
+
 /// All that a map says.
 struct KeyMapParts {
   std::string name;
@@ -86,10 +90,10 @@ struct KeyMapParts {
   std::vector<std::pair<std::string, DType>> dtypes;
   MapAlong along;
   MapLora lora;
-  /// Words of a model's configuration, and the only numbers that the map is right for, or nothing
-  /// for all above 0; true and false are 1 and 0, and of a list or an object the number of its
-  /// members counts.
-  std::map<std::string, std::optional<double>, std::less<>> required;
+  /// Words of a model's configuration, and the only numbers that the map is right for, or
+  /// kAnyAbove0; true and false are 1 and 0, and of a list or an object the number of its members
+  /// counts.
+  std::map<std::string, double, std::less<>> required;
 
   const MapSide& side(bool is_left) const { return is_left ? left : right; }
 };

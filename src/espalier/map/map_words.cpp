@@ -67,10 +67,11 @@ Result<void> check_required(const Planning& planning) {
   for (const auto& [word, wanted] : planning.map.parts().required) {
     auto found = number_of(planning, word);
     if (found && std::isnan(*found)) found = planning.options.config(word + kCountMark);
-    if (!found || (wanted ? *found == *wanted : *found > 0)) continue;
-    return invalid_map(
-        in_quotes(word) + " is " + printed_number(*found) + ", and the map is right for " +
-        (wanted ? print_number(*wanted) : std::string("numbers above 0")) + " alone");
+    const bool is_any = wanted == kAnyAbove0;
+    if (!found || (is_any ? *found > 0 : *found == wanted)) continue;
+    return invalid_map(in_quotes(word) + " is " + printed_number(*found) +
+                       ", and the map is right for " +
+                       (is_any ? std::string("numbers above 0") : print_number(wanted)) + " alone");
   }
   return {};
 }

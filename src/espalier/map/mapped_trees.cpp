@@ -96,25 +96,22 @@ std::optional<std::string> text_or_number(const NodeRef& node) {
 }
 
 // Where state lies along the parameters when it is read, and when it is written: of the first pair.
-std::vector<std::pair<std::string, std::string>> alongs_of(const KeyMap& map,
-                                                           const LiftOptions& options) {
-  std::vector<std::pair<std::string, std::string>> alongs;
-  for (const std::string& text : options.along) {
+// The sides of a pair of `along` that are read and written.
+std::pair<std::string, std::string> along_of(const KeyMap& map, const LiftOptions& options,
+                                             std::size_t number) {
+  std::string left;
+  std::string right;
+  if (!options.along.empty()) {
+    const std::string& text = options.along[number];
     const std::size_t arrow = text.find(kAlongArrow);
-    std::string left = text.substr(0, arrow);
-    alongs.emplace_back(
-        left, arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size()));
+    left = text.substr(0, arrow);
+    right = arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size());
+  } else {
+    left = map.parts().along.left[number];
+    right = map.parts().along.right[number];
   }
-  if (options.along.empty()) {
-    const MapAlong& own = map.parts().along;
-    for (std::size_t i = 0; i < std::min(own.left.size(), own.right.size()); ++i) {
-      alongs.emplace_back(own.left[i], own.right[i]);
-    }
-  }
-  for (auto& [left, right] : alongs) {
-    if (options.plan.reverse) std::swap(left, right);
-  }
-  return alongs;
+  if (options.plan.reverse) std::swap(left, right);
+  return {std::move(left), std::move(right)};
 }
 
 // "optimizer." of "optimizer.state.{param#}.exp_avg".
@@ -798,14 +795,17 @@ bool MappedTrees::is_group_list(std::string_view name) const {
 Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
                                       LiftOptions& options) {
   const char separator = map.parts().side(!reverse_).separator();
-  const auto alongs = alongs_of(map, options);
-  if (alongs.empty()) return {};
-  const auto& [read, written] = alongs.front();
+  const MapAlong& own = map.parts().along;
+  const std::size_t alongs =
+      options.along.empty() ? std::min(own.left.size(), own.right.size()) : options.along.size();
+  if (alongs == 0) return {};
+  const auto [read, written] = along_of(map, options, 0);
   const std::size_t at = read.find("{param");
   if (at == std::string::npos || at == 0) return {};
   writes_numbers_ = written.find("{param#}") != std::string::npos;
   const std::string base = optimizer_of(read, separator);
-  for (const auto& [other, other_written] : alongs) {
+  for (std::size_t i = 1; i < alongs; ++i) {
+    const auto [other, other_written] = along_of(map, options, i);
     const bool is_numbered =
         (read + written + other + other_written).find("{param#}") != std::string::npos;
     if (!is_numbered || optimizer_of(other, separator) == base) continue;

@@ -50,11 +50,8 @@ constexpr Situation kSituations[] = {
     {.has_old = false, .replace = false, .only_links = true},
     {.has_old = true, .replace = true, .threads = 2},
     {.has_old = true, .replace = true, .threads = 2, .cannot_clone = true},
-    {.has_old = false, .replace = true, .needs_names = true},
     {.has_old = true, .replace = true, .needs_names = true},
-    {.has_old = true, .replace = true, .sync = false, .needs_names = true},
     {.has_old = false, .replace = false, .needs_names = true},
-    {.has_old = false, .replace = false, .only_links = true, .needs_names = true},
 };
 
 SaveOptions options_for(const Situation& situation, FileOps& ops) {

@@ -806,8 +806,11 @@ Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLe
   const std::string base = optimizer_of(read, separator);
   for (std::size_t i = 1; i < alongs; ++i) {
     const auto [other, other_written] = along_of(map, options, i);
-    const bool is_numbered =
-        (read + written + other + other_written).find("{param#}") != std::string::npos;
+    const auto has_numbers = [](const std::string& text) {
+      return text.find("{param#}") != std::string::npos;
+    };
+    const bool is_numbered = has_numbers(read) || has_numbers(written) || has_numbers(other) ||
+                             has_numbers(other_written);
     if (!is_numbered || optimizer_of(other, separator) == base) continue;
     // The numbers of each begin at 0: one would take the other's names.
     return fail(ErrorCode::kMapInvalid,

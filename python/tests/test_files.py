@@ -329,15 +329,16 @@ def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):
     before = file.read_bytes()
     state = {"a": np.random.default_rng(1).standard_normal(1 << 25)}
 
+    has_begun = threading.Event()
+
     def interrupt():
-        while len(os.listdir(file.parent)) < 2:  # until there is its temporary file
-            time.sleep(0.001)
+        has_begun.wait()
         _thread.interrupt_main()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        espalier.save(file, state, compression=9, threads=1)
+        espalier.save(file, state, compression=9, threads=1, progress=lambda *_: has_begun.set())
     thread.join()
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
 
@@ -345,17 +346,16 @@ def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):
 def test_other_threads_run_during_a_save(file):
     array = np.random.default_rng(1).standard_normal(1 << 22)
     has_seen_it = False
-    done = threading.Event()
+    has_begun, done = threading.Event(), threading.Event()
 
     def saving():
-        espalier.save(file, array, compression=5, threads=1)
+        espalier.save(file, array, compression=5, threads=1, progress=lambda *_: has_begun.set())
         done.set()
 
     thread = threading.Thread(target=saving)
     thread.start()
     while not done.is_set():
-        # The temporary file is there only during the call.
-        has_seen_it = has_seen_it or os.listdir(file.parent) not in ([], [file.name])
+        has_seen_it = has_seen_it or (has_begun.is_set() and not done.is_set())
         time.sleep(0.001)
     thread.join()
     assert has_seen_it

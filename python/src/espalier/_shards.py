@@ -286,7 +286,7 @@ def _saving(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[bool]:
-    """Whether nobody else saves such a model to the folder now: False where the file system has no locks."""
+    """Keeps other saves of such models out of the folder. False if the file system has no locks, and so does not tell."""
     handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:

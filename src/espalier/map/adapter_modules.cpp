@@ -342,11 +342,13 @@ std::optional<std::string> AdapterModules::parameter_within(const AdapterModule&
   for (const Rule& rule : map_->parts().rules) {
     for (const TensorTerm* tensor : tensors_of(rule.side(!options_->plan.reverse))) {
       for (const TensorName& each : tensor->names) {
-        const auto parted = each.pattern.without_last(read_separator_);
+        const std::string_view last = each.pattern.last_segment(read_separator_);
+        if (last.empty() || last == "bias") continue;
+        std::string inner(name);
+        inner += read_separator_;
+        inner += last;
         CaptureValues values(rule.words.size());
-        if (!parted || parted->second == "bias") continue;
-        if (!parted->first.match(name, read_separator_, values)) continue;
-        return std::string(name) + read_separator_ + parted->second;
+        if (each.pattern.match(inner, read_separator_, values)) return inner;
       }
     }
   }

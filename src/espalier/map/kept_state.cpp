@@ -211,11 +211,10 @@ class KeptStateFinder {
     std::string place = along(leaf.name, begins, *position, 1, "{param#}");
     if (moved != moved_.end()) return KeptState{number, moved->second, std::move(place)};
     if (is_renamed_ && numbered_.empty()) {
-      numbered_ =
-          in_quotes(leaf.name) +
-          " keeps its number, and parameters have new names; if the model that loads it has "
-          "them in another order, it is state of another one then: --along " +
-          in_quotes(place) + " with --like orders it";
+      numbered_ = in_quotes(leaf.name) +
+                  " keeps its number, and parameters have new names; in a model that has them in "
+                  "another order it is of another one: --along " +
+                  in_quotes(place) + " with --like";
     }
     return std::nullopt;
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <system_error>
-#include <utility>
 
 #include "espalier/base/ascii.h"
 
@@ -158,14 +157,11 @@ std::string NamePattern::write(const CaptureValues& values) const {
   return name;
 }
 
-std::optional<std::pair<NamePattern, std::string>> NamePattern::without_last(char separator) const {
-  if (items_.empty() || items_.back().capture) return std::nullopt;
-  const std::string& last = items_.back().literal;
+std::string_view NamePattern::last_segment(char separator) const {
+  if (items_.empty() || items_.back().capture) return {};
+  const std::string_view last = items_.back().literal;
   const std::size_t end = last.rfind(separator);
-  if (end == std::string::npos) return std::nullopt;
-  std::vector<Item> items = items_;
-  items.back().literal.resize(end);
-  return std::pair(NamePattern(std::move(items)), last.substr(end + 1));
+  return end == std::string_view::npos ? std::string_view() : last.substr(end + 1);
 }
 
 bool NamePattern::has_word(std::size_t word) const {

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace espalier {
@@ -83,8 +82,8 @@ class NamePattern {
   bool match(std::string_view name, char separator, CaptureValues& values) const;
   /// The name for these values; every word of the pattern has one.
   std::string write(const CaptureValues& values) const;
-  /// What stands before the last segment, and that segment, if it is no capture.
-  std::optional<std::pair<NamePattern, std::string>> without_last(char separator) const;
+  /// The last segment, without captures; empty if it has one, or is the only one.
+  std::string_view last_segment(char separator) const;
   /// Whether the pattern has a word of that number.
   bool has_word(std::size_t word) const;
 

@@ -576,6 +576,9 @@ class Verify(Cli):
         self.assertIn("an item is lost: ", self.text("verify", folder, expect=CHECK_FAILED))
         self.run_cli("convert", folder, self.new("out.espalier"), expect=BAD_INPUT)
         self.assertFalse(os.path.exists(self.new("out.espalier")))
+        for part in folder.glob("*.distcp"):
+            part.unlink()
+        self.assertRegex(self.text("verify", folder, expect=INCOMPLETE), r"\(\d files? missing\); no tensor was checked\n")
 
     def test_a_folder_of_espalier_writer(self):
         saved = pathlib.Path(__file__).resolve().parent.parent / "distributed/saved"

@@ -15,11 +15,23 @@ namespace {
 
 constexpr std::size_t kShownErrors = 20;
 
-// What the verdict on a file is about whose other files are missing.
+// How much of a file whose other files are missing is known to be right, and how much is not known.
 std::string checked_part(const VerifyReport& report) {
-  std::string unchecked = format_size(report.unchecked) + " of tensors were not checked";
-  if (report.bytes == 0) return unchecked;
-  return format_size(report.bytes) + " are right, " + unchecked;
+  const std::string right = format_size(report.bytes) + " are right";
+  // Formats of others do not tell how long their entries in a missing file are.
+  if (report.unchecked == 0) return report.bytes == 0 ? "no tensor was checked" : right;
+  const std::string unchecked = format_size(report.unchecked) + " of tensors were not checked";
+  return report.bytes == 0 ? unchecked : right + ", " + unchecked;
+}
+
+// A file of the name that is another one, or cannot be read, is as good as missing.
+std::string missing_part(const VerifyReport& report) {
+  const auto end = report.errors.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
+                                               report.missing_files, report.errors.size()));
+  const bool all_absent = std::all_of(report.errors.begin(), end, [](const Error& error) {
+    return error.code == ErrorCode::kFileMissing;
+  });
+  return counted(report.missing_files, "file") + (all_absent ? " missing" : " missing or unusable");
 }
 
 }  // namespace
@@ -27,8 +39,8 @@ std::string checked_part(const VerifyReport& report) {
 void print_damage(Output& out, const std::string& file, const VerifyReport& report) {
   const std::string name = escaped(shown_name(file));
   if (report.verdict() == VerifyVerdict::kIncomplete) {
-    out.print("{}: {} ({} missing); {}\n", name, out.colors().paint(Style::kDamage, "INCOMPLETE"),
-              counted(report.missing_files, "file"), checked_part(report));
+    out.print("{}: {} ({}); {}\n", name, out.colors().paint(Style::kDamage, "INCOMPLETE"),
+              missing_part(report), checked_part(report));
   } else {
     out.print("{}: {} ({})\n", name, out.colors().paint(Style::kDamage, "DAMAGED"),
               counted(report.error_count, "error"));

@@ -1,5 +1,5 @@
 // How far the examination of a file has come, and the buttons for it.
-import { formatBytes, formatExact } from '../ui/format'
+import { counted, formatBytes } from '../ui/format'
 import { ByteProgress } from '../ui/progress'
 import { visible } from '../ui/visible'
 import type { FileExamination } from './examination'
@@ -35,9 +35,4 @@ export function ExaminationStatus({ examination }: { examination: FileExaminatio
       {placeholders > 0 && <p class="quiet">{counted(placeholders, 'placeholder')} without elements.</p>}
     </>
   )
-}
-
-/** '1 tensor', '2 tensors'. */
-export function counted(count: number, noun: string): string {
-  return `${formatExact(count)} ${noun}${count === 1 ? '' : 's'}`
 }

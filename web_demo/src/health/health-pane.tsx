@@ -3,10 +3,10 @@ import type { Finding, HealthRule, Severity } from 'espalier'
 import { useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { NoteItem } from '../pane/notes'
-import { formatBytes } from '../ui/format'
+import { counted, formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 import { useExamination } from './examination'
-import { counted, ExaminationStatus } from './examination-status'
+import { ExaminationStatus } from './examination-status'
 import './health.css'
 
 interface HealthPaneProps {

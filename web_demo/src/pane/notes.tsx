@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import type { Note } from 'espalier'
 import type { OpenFile } from '../data/open-file'
-import { formatExact } from '../ui/format'
+import { counted, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
 import { notedNode } from './noted-node'
 
@@ -23,7 +23,7 @@ export function Notes({ file, onSelect }: NotesProps) {
   const unlisted = noteCount - notes.length
   return (
     <section class="notes" aria-labelledby="notes-title">
-      <h2 id="notes-title">{formatExact(noteCount)} {noteCount === 1 ? 'note' : 'notes'} on this file</h2>
+      <h2 id="notes-title">{counted(noteCount, 'note')} on this file</h2>
       <ul>
         {notes.slice(0, most).map((note, i) => <NoteItem key={i} file={file} note={note} onSelect={onSelect} />)}
       </ul>

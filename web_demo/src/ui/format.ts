@@ -30,3 +30,8 @@ export function formatExact(count: number | bigint): string {
 export function formatShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`
 }
+
+/** '1 tensor', '2 tensors'. */
+export function counted(count: number, noun: string): string {
+  return `${formatExact(count)} ${noun}${count === 1 ? '' : 's'}`
+}

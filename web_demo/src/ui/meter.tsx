@@ -1,7 +1,7 @@
 // Shows the costs of viewing a file.
 import { useEffect, useReducer } from 'preact/hooks'
 import type { Checkpoint } from 'espalier'
-import { formatBytes, formatExact } from './format'
+import { counted, formatBytes } from './format'
 
 /** Milliseconds between two updates. */
 const PAUSE = 500
@@ -21,7 +21,7 @@ export function Meter({ checkpoint }: { checkpoint: Checkpoint }) {
         <meter min={0} max={Math.max(fileLength, 1)} value={Math.min(bytesFetched, fileLength)} aria-label="Fetched of the file" />{' '}
         {formatBytes(bytesFetched)} fetched, of a file of {formatBytes(fileLength)}
       </span>
-      <span>{formatExact(requests)} {requests === 1 ? 'request' : 'requests'}</span>
+      <span>{counted(requests, 'request')}</span>
       <span>{formatBytes(memoryBytes)} of memory</span>
       <span class="quiet">nothing is uploaded</span>
     </footer>

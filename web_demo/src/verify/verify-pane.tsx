@@ -1,7 +1,7 @@
 // Checks the hashes of the whole file, or of the selection; of other formats, the checksums of the whole file.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
-import { formatBytes, formatExact } from '../ui/format'
+import { counted, formatBytes, formatExact } from '../ui/format'
 import { ByteProgress } from '../ui/progress'
 import { visible } from '../ui/visible'
 import { verifyItem, type Verified, type VerifyProgress } from './run-verify'
@@ -16,6 +16,18 @@ interface VerifyPaneProps {
 
 /** Limit of listed errors. */
 const LISTED = 200
+
+/** Of a file whose other files are missing; one of the name that is another file, or cannot be read, is as good as missing. */
+function missingPart({ errors, errorCount }: Verified): string {
+  const areAbsent = errors.every(({ code }) => code === 'file_missing')
+  return `${counted(errorCount, 'file')} missing${areAbsent ? '' : ' or unusable'}`
+}
+
+/** What is known to be right, and what is not known. Formats of others do not tell how long their entries in a missing file are. */
+function checkedPart({ bytes, unchecked }: Verified): string {
+  const parts = [bytes > 0 && `${formatBytes(bytes)} are right`, unchecked > 0 && `${formatBytes(unchecked)} of tensors were not checked`]
+  return parts.filter(Boolean).join(', ') || 'No tensor was checked'
+}
 
 /** Starts, shows and stops a verification. */
 export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPaneProps) {
@@ -79,7 +91,7 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
           : result.verified.ok
           ? <p class="good">{visible(result.of)}: all is well. {howMuch(result.verified)}, {formatBytes(result.verified.bytes)} checked.</p>
           : result.verified.verdict === 'incomplete'
-          ? <p class="bad">{visible(result.of)}: INCOMPLETE. {counted(result.verified.errorCount, 'file')} missing. {formatBytes(result.verified.bytes)} are right, {formatBytes(result.verified.unchecked)} of tensors were not checked.</p>
+          ? <p class="bad">{visible(result.of)}: INCOMPLETE. {missingPart(result.verified)}. {checkedPart(result.verified)}.</p>
           : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {howMuch(result.verified)}.</p>)}
         {result && canCompare && !hasHashes && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
       </div>
@@ -105,8 +117,4 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
 
 function howMuch({ chunks, checksums }: Verified): string {
   return checksums > 0 ? counted(checksums, 'CRC-32') : counted(chunks, 'chunk')
-}
-
-function counted(count: number, noun: string): string {
-  return `${formatExact(count)} ${noun}${count === 1 ? '' : 's'}`
 }

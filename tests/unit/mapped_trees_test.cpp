@@ -153,6 +153,24 @@ TEST_CASE("Lists below what is unwrapped stay lists") {
           .error.empty());
 }
 
+TEST_CASE("Numbers in names are integers where the keys beside them are") {
+  const auto layer = [](std::int64_t kept) {
+    return dict({{Key("w"), weight()}, {Key("kept"), number(kept)}});
+  };
+  const Value tree =
+      dict({{Key("layers"), dict({{Key(std::int64_t{0}), layer(5)},
+                                  {Key(std::int64_t{1}), dict({{Key("w"), weight()}})},
+                                  {Key(std::int64_t{2}), layer(6)}})}});
+  const std::string rule = R"("layers.{i}.w [a b] <-> layers.{i}.v [b a]")";
+  const Mapped made = map_tree(tree, "", rule);
+  CHECK(made.text ==
+        "{'layers': {0: {'kept': 5, 'v': 3x2}, 2: {'kept': 6, 'v': 3x2}, 1: {'v': 3x2}}}");
+  CHECK(made.unlisted == 0);
+  const Value mixed =
+      dict({{Key("layers"), dict({{Key("note"), number(4)}, {Key(std::int64_t{0}), layer(5)}})}});
+  CHECK(map_tree(mixed, "", rule).text == "{'layers': {'note': 4, 0: {'kept': 5, 'v': 3x2}}}");
+}
+
 TEST_CASE("A flat side keeps the containers beside the parameters") {
   const Value tree = dict(
       {{Key("m"),

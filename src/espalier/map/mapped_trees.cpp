@@ -515,16 +515,23 @@ class MappedTrees::Builder {
   }
 
   // Puts a value into a tree that holds others already. A number is a position where there is a
-  // list.
-  static Result<void> put_beside(Value& state, Placed& placed) {
+  // list, and an integer where the keys are integers.
+  Result<void> put_beside(Value& state, Placed& placed) const {
+    const bool is_dotted = trees_.side_.names == MapSide::Names::kDotted;
     KeyPath path;
     Value* at = &state;
     for (const Key& key : placed.path) {
       Key own = key;
       const bool is_last = path.size() + 1 == placed.path.size();
       Value* child = nullptr;
+      const auto number = read_int_key(key.view().is_int ? std::string_view() : key.view().text);
       if (has_keys(at->kind())) {
         child = at->find(own);
+        if (child == nullptr && number && is_dotted) {
+          child = at->find(Key(*number));
+          const bool has_numbers = !at->children().empty() && (*at->begin()).key.is_int;
+          if (child != nullptr || has_numbers) own = Key(*number);
+        }
         if (child == nullptr) {
           at->add(own, is_last ? std::move(placed.value) : Value::dict());
           child = is_last ? nullptr : at->find(own);
@@ -532,14 +539,12 @@ class MappedTrees::Builder {
           return collision(*placed.name);
         }
       } else {
-        const auto position =
-            read_int_key(key.view().is_int ? std::string_view() : key.view().text);
         const auto children = at->children();
-        if (!position || static_cast<std::uint64_t>(*position) >= children.size()) {
+        if (!number || static_cast<std::uint64_t>(*number) >= children.size()) {
           return collision(*placed.name);
         }
-        own = Key(*position);
-        child = &children[static_cast<std::size_t>(*position)];
+        own = Key(*number);
+        child = &children[static_cast<std::size_t>(*number)];
         // Positions that are taken are null.
         const bool is_free = child->kind() == Kind::kNull;
         if (is_last && !is_free) return collision(*placed.name);

@@ -340,6 +340,21 @@ TEST_CASE("An expression that is taken can be read again from the canonical text
   CHECK(parse_problem(text_of("d / 1e309")).ends_with("1e309 is too large a number"));
 }
 
+TEST_CASE("A size is a whole number, an expression or a list of these") {
+  const auto problem_with = [](const std::string& size) {
+    const auto map = KeyMap::parse(R"({"espalier_map": 1, "sizes": {"p": )" + size +
+                                   R"(}, "rules": ["w [p] <-> v [p]"]})");
+    return map ? std::string() : map.error().message;
+  };
+  for (const char* const size : {"0", "4", R"("d / 2")", R"(["d", "2 * h"])"}) {
+    CHECK(problem_with(size).empty());
+  }
+  for (const char* const size : {"-4", "2.5"}) {
+    CHECK(problem_with(size) == R"(the size "p" is no whole number from 0 on)");
+  }
+  CHECK(problem_with("null") == R"("p" is neither a text nor a list of texts)");
+}
+
 TEST_CASE("Blocks of one name and of two sizes are not stored alike") {
   const auto blocks = [](std::string name, std::uint32_t bytes) {
     MapLeaf leaf{std::move(name), true};

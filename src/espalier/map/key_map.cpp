@@ -154,7 +154,8 @@ class KeyMap::Parser {
   static Result<void> take_texts(std::string_view name, const JsonRef& value,
                                  std::vector<std::string>& to) {
     if (value.text()) return take_text(name, value, to.emplace_back());
-    if (!value.is_array()) return invalid_map('"' + std::string(name) + "\" is no list of texts");
+    if (!value.is_array())
+      return invalid_map('"' + std::string(name) + "\" is neither a text nor a list of texts");
     for (const JsonRef each : value) {
       if (auto ok = take_text(name, each, to.emplace_back()); !ok) return ok;
       if (to.size() > kMaxTexts)
@@ -208,6 +209,8 @@ class KeyMap::Parser {
         expressions.push_back({.number = static_cast<double>(*number)});
         continue;
       }
+      if (each.int64() || each.real())
+        return invalid_map("the size \"" + std::string(word) + "\" is no whole number from 0 on");
       std::vector<std::string> texts;
       if (auto ok = take_texts(word, each, texts); !ok) return ok;
       for (const std::string& text : texts) {

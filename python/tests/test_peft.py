@@ -42,6 +42,7 @@ CONFIGS = {
     "tokens": {"trainable_token_indices": [1, 5]},
     "bias": {"bias": "all"},
     "all": {"target_modules": "all-linear"},
+    "pattern": {"target_modules": r"model\.layers\.\d+\..*\.(q|v)_proj"},
 }
 
 
@@ -301,6 +302,11 @@ def test_nothing_is_imported_by_a_name_in_the_file(file, tmp_path, monkeypatch):
         ({"peft_type": "evil"}, "does not take the configuration"),
         ({"r": "evil"}, "cannot add the adapter 'default'"),
         ({"target_modules": ["evil"]}, "cannot add the adapter 'default'"),
+        # Matching takes a time that doubles with each letter of a name, or grows by a high power of its length.
+        ({"target_modules": "([a-z_.0-9]+)+!"}, "may take hours"),
+        ({"exclude_modules": "(.|.)(.|.)(.|.)(.|.)(.|.)(.|.)!"}, "may take hours"),
+        ({"rank_pattern": {".*.*.*.*!": 4}}, "may take hours"),
+        ({"layers_pattern": ["x", "(?:.{1,40}){1,40}!"]}, "may take hours"),
     ):
         changed = copy.deepcopy(metadata)
         changed["espalier.peft"]["adapters"]["default"]["config"].update(changes)

@@ -11,6 +11,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -28,6 +29,8 @@ _KEY = "espalier.peft"
 _VERSION = 1
 # What makes PEFT import a module by name, or load other files, when an adapter is added.
 _REFUSED = ("megatron_config", "tokenizer_name_or_path", "adapters")
+# PEFT matches these as regular expressions with the name of each module of the base.
+_PATTERNS = re.compile(r".*_(modules|pattern)|modules_to_save|target_parameters")
 _HASHED = 1 << 24
 
 
@@ -123,7 +126,7 @@ def load(
 
     The base must be the one of the save, by its hash; `check_base="names"` compares only names, dtypes and shapes, and
     `check_base=False` nothing. Nothing is imported, downloaded or executed by a name in the file: configurations that would make
-    PEFT do so are refused.
+    PEFT do so are refused, and so are regular expressions that may take hours to match.
     """
     if check_base not in (True, False, "names"):
         raise EspalierError(f'check_base must be True, False or "names", not {check_base!r}')
@@ -291,6 +294,12 @@ def _check_base(model: Any, wanted: Mapping[str, Any], names_alone: bool, thread
     )
 
 
+def _is_quick(pattern: str) -> bool:
+    """Whether `re` matches a name in less than a second, however it is made: (a+)+ takes a time that doubles with each letter."""
+    repeats, choices = re.findall(r"[*+{]", pattern), re.findall(r"[(?]", pattern)
+    return len(pattern) <= 4096 and len(repeats) <= 3 and len(choices) <= 5 and not re.search(r"[)?*+}][*+{]", pattern)
+
+
 def _config(saved: Mapping[str, Any], name: str, where: str) -> Any:
     for key in _REFUSED:
         if saved.get(key):
@@ -298,6 +307,15 @@ def _config(saved: Mapping[str, Any], name: str, where: str) -> Any:
                 f"{where}: the configuration of {name!r} has {key!r}, by which PEFT would import or load something else; add the "
                 "adapter yourself, and load into it"
             )
+    for key, given in saved.items():
+        if not _PATTERNS.fullmatch(key):
+            continue
+        for pattern in [given] if isinstance(given, str) else given if isinstance(given, (list, dict)) else ():
+            if isinstance(pattern, str) and not _is_quick(pattern):
+                raise EspalierError(
+                    f"{where}: the configuration of {name!r} has {key!r} with a regular expression that may take hours, {pattern!r}; "
+                    "if you trust it, add the adapter yourself, and load into it"
+                )
     try:
         return peft.PeftConfig.from_peft_type(**saved)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -42,8 +42,8 @@ def ctest(preset, options, name, before=""):
     }
 
 
-def npm(folder, script, browsers=""):
-    settings = f"ESPALIER='{ROOT}/build/release/espalier' ESPALIER_BROWSERS={browsers or 'chrome,firefox'}"
+def npm(folder, script, browsers="", more=""):
+    settings = f"ESPALIER='{ROOT}/build/release/espalier' ESPALIER_BROWSERS={browsers or 'chrome,firefox'}{more}"
 
     def again(names):
         # The script of package.json, with a pattern: NODE_OPTIONS takes none.
@@ -151,7 +151,7 @@ STEPS = [
          **ctest("tsan", "--tests-regex '^property' --label-exclude '^all$'", "threads-rest",
                  "cmake --build build/tsan --target roundtrip_test determinism_test delta_test map_test; ")),
     Step("wasm", "firefox", needs=("release build", "wasm build"), sets=ALL, **npm("wasm", "test:browser", "firefox")),
-    Step("web", "firefox", needs=("release build", "web build"), sets=ALL, **npm("web_demo", "test:browser", "firefox")),
+    Step("web", "firefox", needs=("release build", "web build"), sets=ALL, **npm("web_demo", "test:browser", "firefox", more=" PART=1")),
     Step("wasm", "again", WASM_AGAIN, needs=("wasm build",), sets=ALL),
     Step("python", "sanitized", needs=("python build",), sets=ALL, **tests_of_python("scripts/python --sanitize")),
     Step("valgrind", "unit", VALGRIND, needs=("release build",), sets=ALL),

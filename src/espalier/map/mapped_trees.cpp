@@ -52,10 +52,8 @@ bool has_children(const NodeRef& node) {
 // Numbers, texts and null.
 bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
   if (a.kind() != b.kind() || is_container(a.kind())) return false;
-  const auto bytes = [](const NodeRef& node) {
-    const auto found = node.as_bytes();
-    return found ? std::vector<std::byte>(found->begin(), found->end()) : std::vector<std::byte>();
-  };
+  const ByteSpan bytes = a.as_bytes().value_or(ByteSpan());
+  const ByteSpan others = b.as_bytes().value_or(ByteSpan());
   // By their bits: 0 is not -0, and a NaN is itself.
   const auto bits = [](const NodeRef& node) {
     Complex number;
@@ -67,7 +65,8 @@ bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
     return found;
   };
   return a.as_bool() == b.as_bool() && a.as_int64() == b.as_int64() && bits(a) == bits(b) &&
-         a.as_string() == b.as_string() && a.as_bigint() == b.as_bigint() && bytes(a) == bytes(b);
+         a.as_string() == b.as_string() && a.as_bigint() == b.as_bigint() &&
+         std::equal(bytes.begin(), bytes.end(), others.begin(), others.end());
 }
 
 // The first of the parts of a name, which is taken from it.
@@ -681,7 +680,7 @@ class MappedTrees::Builder {
   const MapPlan& plan_;
   const Makers& makers_;
   std::map<std::pair<Identity, std::vector<std::string>>, Value> renamed_;
-  std::unordered_map<std::string, Value> made_;
+  std::map<std::string, Value> made_;
   std::vector<std::optional<Identity>> tied_;  // by leaf
   std::vector<std::size_t> kept_;              // targets by leaf
   std::vector<std::uint32_t> positions_;       // by leaf: see find_positions()
@@ -690,7 +689,7 @@ class MappedTrees::Builder {
 // Whether what the plan makes is what a template has.
 Result<void> MappedTrees::check_like() const {
   const MapPlan& plan = *plan_;
-  std::unordered_map<std::string, NodeRef> wanted;
+  std::map<std::string, NodeRef> wanted;
   for (NamedNode& leaf : named_leaves(like_->state(), side_, {})) {
     if (!wanted.emplace(leaf.name, leaf.node).second) {
       return tl::unexpected<Error>(
@@ -740,7 +739,7 @@ Result<void> MappedTrees::check_like() const {
   std::size_t count = 0;
   for (const auto& [name, node] : wanted) {
     if (!node.tensor()) continue;
-    if (count++ == 0 || name < missing) missing = name;
+    if (count++ == 0) missing = name;
   }
   if (count == 0) return {};
   return tl::unexpected<Error>(template_error(

@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import _api, _core, _urls
+from . import _api
 from ._async import AsyncSave, NotInThisProcess
 from ._errors import CheckpointNotFound, EspalierError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
+from ._step_store import step_store
 from ._tree import below
 from ._visible import visible
 
@@ -94,7 +95,6 @@ class Checkpointer:
         keep = None if keep is None else check_int("keep", keep, 1)
         keep_every = check_int("keep_every", keep_every, 0)
         compression, threads = check_compression(compression), check_threads(threads)
-        _urls.check_local(folder, "a Checkpointer")
         self.folder = os.fsdecode(folder)
         self._every, self._every_seconds = every, None if every_minutes is None else 60 * every_minutes
         self._best = _rule(best)
@@ -104,7 +104,7 @@ class Checkpointer:
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
             raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
-        self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, *how, threads)
+        self._store = step_store(folder, keep, keep_every, rule, *how, threads)
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
         self._is_closed = False
@@ -150,17 +150,17 @@ class Checkpointer:
                 return False
             if self._busy == "raise":
                 raise EspalierError(f"{self.folder}: the save before step {step} goes on")
-        self._core.lock()  # The error is of this call, and not of a save in the background.
+        self._store.lock()  # The error is of this call, and not of a save in the background.
         self._finish()
         described = {"time": time.time(), **described, "step": step}
         if measured is not None:
             described["metrics"] = measured
         copy = _api.copies_views(views)
         if self._background:
-            saving = self._core.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
+            saving = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
             self._saving = AsyncSave(saving, self.path(step))
         else:
-            self._core.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
+            self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
             self._warn(stacklevel=3)
         self._last_save = time.monotonic()
         self._has_saved = True
@@ -204,7 +204,7 @@ class Checkpointer:
             raise failure
 
     def _warn(self, stacklevel: int = 4) -> None:
-        for problem in self._core.problems():
+        for problem in self._store.problems():
             if str(problem) not in self._problems:
                 self._problems.add(str(problem))
                 # Nothing is damaged where no file has the metric of best=.
@@ -214,7 +214,7 @@ class Checkpointer:
     @property
     def steps(self) -> list[int]:
         """The steps that have a file, ascending; some may be damaged."""
-        return self._core.steps()
+        return self._store.steps()
 
     @property
     def latest(self) -> int | None:
@@ -240,7 +240,7 @@ class Checkpointer:
 
     def path(self, step: int) -> str:
         """The file of a step, whether it exists or not."""
-        return os.fsdecode(self._core.path(check_int("step", step, 0, 2**63 - 1)))
+        return os.fsdecode(self._store.path(check_int("step", step, 0, 2**63 - 1)))
 
     def restore(
         self,
@@ -303,7 +303,7 @@ class Checkpointer:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
         self.wait()
         with reporting(progress, f"checking {self.folder}") as report:
-            found = self._core.latest(True, report)
+            found = self._store.latest(True, report)
         return (None, []) if found is None else found
 
     def close(self) -> None:
@@ -318,7 +318,7 @@ class Checkpointer:
         try:
             self.wait()
         finally:
-            self._core.unlock()
+            self._store.unlock()
         if is_first and self._not_due is not None and not self._has_saved:
             first, last = self._not_due
             rules = [f"every={self._every}"] if self._every is not None else []
@@ -342,7 +342,7 @@ class Checkpointer:
         try:
             self._finish()
         finally:
-            self._core.unlock()
+            self._store.unlock()
         failure, self._failure = self._failure, None
         if failure is not None:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)

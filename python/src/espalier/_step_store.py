@@ -1,0 +1,81 @@
+"""Where a Checkpointer keeps its steps. The Checkpointer says when to save; a store writes, keeps and finds."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from . import _core, _urls
+from ._options import Path
+from ._progress import Report
+
+
+class Saving(Protocol):
+    """A save in the background."""
+
+    def is_done(self) -> bool: ...
+
+    def cancel(self) -> None:
+        """Gives up the save, and does not wait."""
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes done, and in total."""
+
+    def failure(self) -> Exception | None:
+        """The error of a save that is done."""
+
+
+class StepStore(Protocol):
+    """Holds one checkpoint for each step, and removes those that its rules do not keep once a newer one is complete."""
+
+    def lock(self) -> None:
+        """Keeps other processes from saving here until unlock(). An error, at once, if one does already."""
+
+    def unlock(self) -> None: ...
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        metadata: Any,
+        compression: int,
+        sync: bool,
+        threads: int,
+        copy_views: bool,
+        progress: Report | None,
+    ) -> None:
+        """Saves the step, completely or not at all. The metadata have the step and the metrics."""
+
+    def save_async(
+        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool
+    ) -> Saving:
+        """The same in the background: arrays are copied before the call returns."""
+
+    def steps(self) -> list[int]:
+        """The steps that are complete, ascending; some may be damaged."""
+
+    def path(self, step: int) -> bytes:
+        """What open() opens the step by, whether it exists or not."""
+
+    def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
+        """The newest step that is intact, and each newer one with what is wrong with it; None without any step.
+
+        With `check`, every byte is compared with its hash. An error, that of the newest, if none is intact.
+        """
+
+    def problems(self) -> list[Exception]:
+        """What the last save could not remove or read."""
+
+
+def step_store(
+    folder: Path,
+    keep: int | None,
+    keep_every: int,
+    best: tuple[str, bool, int] | None,
+    incremental: bool,
+    patches: bool,
+    threads: int,
+) -> StepStore:
+    """The store for a folder. `best` is the key path of a metric in the metadata, whether the greatest is best, and how many."""
+    _urls.check_local(folder, "a Checkpointer")
+    return _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)

@@ -17,7 +17,7 @@ import espalier
 import espalier.compat.safetensors.numpy as our_numpy
 import numpy as np
 import pytest
-from espalier import _urls
+from espalier import _retry, _urls
 
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
@@ -26,8 +26,9 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def memory():
-    """An empty file system of fsspec."""
+def memory(monkeypatch):
+    """An empty file system of fsspec. Requests are repeated at once."""
+    monkeypatch.setattr(_retry, "DELAYS", (0, 0))
     fs = fsspec.filesystem("memory")
     fs.store.clear()
     yield fs
@@ -177,8 +178,9 @@ def test_errors(memory, tmp_path):
     with pytest.raises(FileNotFoundError):
         espalier.open("memory://none")
     espalier.save("memory://x", {"a": random(4)})
-    with pytest.raises(FileExistsError):
-        espalier.save("memory://x", {}, replace=False)
+    for save in (espalier.save, espalier.save_async):
+        with pytest.raises(FileExistsError):
+            save("memory://x", {}, replace=False)
     with pytest.raises(espalier.EspalierError, match="safetensors"):
         espalier.save("memory://x.safetensors", {})
     with pytest.raises(espalier.Unsupported):
@@ -189,9 +191,9 @@ def test_errors(memory, tmp_path):
         with pytest.raises(espalier.Corrupt, match="memory://z: "):
             espalier.load("memory://z")
     for refused in (
-        lambda: espalier.save_async("memory://x", {}),
         lambda: espalier.save_safetensors("memory://x", {}),
-        lambda: espalier.Checkpointer("memory://folder"),
+        lambda: espalier.save_async(tmp_path / "x", {}, storage_options={}),
+        lambda: espalier.Checkpointer(tmp_path / "x", storage_options={}),
         lambda: our_numpy.save_file({}, "memory://x"),
         lambda: espalier.open(tmp_path / "x", storage_options={}),
         lambda: espalier.load(tmp_path / "x", storage_options={}),

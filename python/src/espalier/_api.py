@@ -14,6 +14,7 @@ from ._frameworks import Framework
 from ._node import Node
 from ._options import Check, Path, check_bool, check_compression, check_exact, check_metadata, check_threads, checks_hashes
 from ._progress import Progress, reporting
+from ._step_store import Saving
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -160,17 +161,27 @@ def save_async(
     replace: bool = True,
     views: Literal["error", "copy"] = "error",
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> AsyncSave:
     """Begins save() and returns once all arrays are copied: change them at once.
 
-    Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
-    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
+    Takes the state's memory once more until the file is written. What cannot be saved is an error here; all else is an error of
+    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them. A path with "://"
+    is a URL, as for save(): a thread sends the temporary file once it is written.
     """
-    _urls.check_local(path, "save_async()")
     plain, level, count = check_metadata(metadata), check_compression(compression), check_threads(threads)
-    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
-    saving = _core.save_async(os.fsencode(path), state, plain, level, sync, replace, count, copies_views(views))
-    return AsyncSave(saving, os.fsdecode(path))
+    sync, replace, copy = check_bool("sync", sync), check_bool("replace", replace), copies_views(views)
+
+    def begin(file: Path, sync: bool, replace: bool) -> Saving:
+        return _core.save_async(os.fsencode(file), state, plain, level, sync, replace, count, copy)
+
+    if _urls.is_url(path):
+        from ._uploads import upload_to
+
+        url = os.fsdecode(path)
+        return AsyncSave(upload_to(url, storage_options, replace, lambda file: begin(file, False, True)), _urls.shown(url))
+    _urls.check_options(storage_options)
+    return AsyncSave(begin(path, sync, replace), os.fsdecode(path))
 
 
 def save_bytes(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import _api
+from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
 from ._errors import CheckpointNotFound, EspalierError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
+from ._retention import number
 from ._step_store import step_store
-from ._tree import below
 from ._visible import visible
 
 if TYPE_CHECKING:
@@ -86,6 +85,7 @@ class Checkpointer:
         patches: bool = False,
         sync: bool = True,
         threads: int = 0,
+        storage_options: Mapping[str, Any] | None = None,
     ):
         if busy not in ("wait", "skip", "raise"):
             raise EspalierError(f'busy must be "wait", "skip" or "raise", not {busy!r}')
@@ -100,11 +100,11 @@ class Checkpointer:
         self._best = _rule(best)
         self._background, self._busy = background, busy
         self._compression, self._sync, self._threads = compression, check_bool("sync", sync), threads
-        rule = self._best and (below("metrics", self._best.name), self._best.is_greatest, self._best.kept)
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
             raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
-        self._store = step_store(folder, keep, keep_every, rule, *how, threads)
+        self._store = step_store(folder, keep, keep_every, self._best, *how, threads, storage_options)
+        self._shown = _urls.shown(self.folder) if _urls.is_url(self.folder) else self.folder
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
         self._is_closed = False
@@ -137,7 +137,7 @@ class Checkpointer:
         has begun.
         """
         if self._is_closed:
-            raise EspalierError(f"{self.folder}: this checkpointer was closed, and step {step} would not be saved; make another")
+            raise EspalierError(f"{self._shown}: this checkpointer was closed, and step {step} would not be saved; make another")
         step = check_int("step", step, 0, 2**63 - 1)
         if not (force or self.is_due(step)):
             self._not_due = (self._not_due or (step, step))[0], step
@@ -149,7 +149,7 @@ class Checkpointer:
             if self._busy == "skip":
                 return False
             if self._busy == "raise":
-                raise EspalierError(f"{self.folder}: the save before step {step} goes on")
+                raise EspalierError(f"{self._shown}: the save before step {step} goes on")
         self._store.lock()  # The error is of this call, and not of a save in the background.
         self._finish()
         described = {"time": time.time(), **described, "step": step}
@@ -158,7 +158,7 @@ class Checkpointer:
         copy = _api.copies_views(views)
         if self._background:
             saving = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
-            self._saving = AsyncSave(saving, self.path(step))
+            self._saving = AsyncSave(saving, f"{self._shown}, step {step}")
         else:
             self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
             self._warn(stacklevel=3)
@@ -228,14 +228,12 @@ class Checkpointer:
             return None
         found: tuple[float, int] | None = None
         for step in self.steps:
-            with contextlib.suppress(EspalierError), _api.open(self.path(step)) as checkpoint:
-                metrics = checkpoint.metadata.get("metrics")
-                metric = metrics.get(self._best.name) if isinstance(metrics, dict) else None
-                if not isinstance(metric, (int, float)) or metric != metric:
-                    continue
-                value = -metric if self._best.is_greatest else metric
-                if found is None or value <= found[0]:
-                    found = value, step
+            metric = number(self._store.metrics(step), self._best.name)
+            if metric is None:
+                continue
+            value = -metric if self._best.is_greatest else metric
+            if found is None or value <= found[0]:
+                found = value, step
         return found[1] if found else None
 
     def path(self, step: int) -> str:
@@ -276,7 +274,8 @@ class Checkpointer:
             self.wait()
             if (step := self.best) is None:
                 why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
-                raise CheckpointNotFound(f"{self.folder}: there is no best step: {why}", "not_found")
+                raise CheckpointNotFound(f"{self._shown}: there is no best step: {why}", "not_found")
+        checks = step is not None
         if step is None:
             step, skipped = self._newest_intact(progress)
             if step is None:
@@ -284,25 +283,23 @@ class Checkpointer:
             for other, problem in skipped:
                 warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
         else:
-            self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
-        # Every byte was checked just now.
-        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
-        first = {"like": like} if into is None else {}
-        return load(*([] if into is None else [into]), self.path(step), **first, **options), step
+            self._check_exists(check_int("step", step, 0, 2**63 - 1))
+        with self._store.reading(step, checks, progress) as path:
+            # Every byte was checked just now.
+            options = {"check": "nothing", "strict": strict, "progress": progress, **options}
+            first = {"like": like} if into is None else {}
+            return load(*([] if into is None else [into]), path, **first, **options), step
 
-    def _check_step(self, step: int, progress: Progress) -> None:
-        """That there is a file of the step, and that its every byte is intact."""
+    def _check_exists(self, step: int) -> None:
         self.wait()
         if step not in self.steps:
             there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
-            raise CheckpointNotFound(f"{self.folder}: there is no step {step}; {there}", "not_found")
-        with _api.open(self.path(step)) as checkpoint:
-            checkpoint.verify(progress=progress)
+            raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
         self.wait()
-        with reporting(progress, f"checking {self.folder}") as report:
+        with reporting(progress, f"checking {self._shown}") as report:
             found = self._store.latest(True, report)
         return (None, []) if found is None else found
 
@@ -324,7 +321,7 @@ class Checkpointer:
             rules = [f"every={self._every}"] if self._every is not None else []
             rules += [f"every_minutes={self._every_seconds / 60:g}"] if self._every_seconds is not None else []
             warnings.warn(
-                f"{self.folder}: nothing was saved, as no step from {first} to {last} was due by {' and '.join(rules)}; "
+                f"{self._shown}: nothing was saved, as no step from {first} to {last} was due by {' and '.join(rules)}; "
                 "choose less, or save the last step with save(step, state, force=True)",
                 UserWarning,
                 stacklevel=stacklevel,
@@ -348,4 +345,5 @@ class Checkpointer:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"<checkpointer {visible(self.folder)}: {len(self.steps)} steps>"
+        # No request for a repr.
+        return f"<checkpointer {visible(self._shown)}{'' if _urls.is_url(self.folder) else f': {len(self.steps)} steps'}>"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from . import _core, _urls
+from ._checkpoint import Checkpoint
+from ._errors import EspalierError
 from ._options import Path
-from ._progress import Report
+from ._progress import Progress, Report
+from ._retention import Retention
+from ._tree import below
 
 
 class Saving(Protocol):
@@ -55,7 +61,16 @@ class StepStore(Protocol):
         """The steps that are complete, ascending; some may be damaged."""
 
     def path(self, step: int) -> bytes:
-        """What open() opens the step by, whether it exists or not."""
+        """What open() opens the step by. Where that does not say whether the step exists, CheckpointNotFound if it does not."""
+
+    def metrics(self, step: int) -> Mapping[str, float] | None:
+        """The metrics of a step; None if it has none, is damaged or is gone."""
+
+    def reading(self, step: int, check: bool, progress: Progress) -> contextlib.AbstractContextManager[bytes]:
+        """A file of this machine with the step, until the block ends; what is mapped of it stays.
+
+        With `check`, every byte is compared with its hash: Corrupt. CheckpointNotFound without such a step.
+        """
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
         """The newest step that is intact, and each newer one with what is wrong with it; None without any step.
@@ -67,6 +82,23 @@ class StepStore(Protocol):
         """What the last save could not remove or read."""
 
 
+class Folder(_core.Folder):
+    """A folder of files."""
+
+    def metrics(self, step: int) -> Mapping[str, float] | None:
+        with contextlib.suppress(EspalierError), Checkpoint(self.path(step)) as checkpoint:
+            found = checkpoint.metadata.get("metrics")
+            return found if isinstance(found, dict) else None
+        return None
+
+    @contextlib.contextmanager
+    def reading(self, step: int, check: bool, progress: Progress) -> Iterator[bytes]:
+        if check:
+            with Checkpoint(self.path(step)) as checkpoint:
+                checkpoint.verify(progress=progress)
+        yield self.path(step)
+
+
 def step_store(
     folder: Path,
     keep: int | None,
@@ -75,7 +107,19 @@ def step_store(
     incremental: bool,
     patches: bool,
     threads: int,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> StepStore:
-    """The store for a folder. `best` is the key path of a metric in the metadata, whether the greatest is best, and how many."""
-    _urls.check_local(folder, "a Checkpointer")
-    return _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)
+    """The store for a folder. `best` is a metric, whether the greatest is best, and how many."""
+    if _urls.is_url(folder):
+        from ._object_store import ObjectStore
+
+        url = os.fsdecode(folder)
+        if incremental:
+            raise EspalierError(
+                f"{_urls.shown(url)}: incremental=True is for folders of this machine, whose steps refer to each other; leave it out, as "
+                "each step in a store is whole"
+            )
+        return ObjectStore(url, Retention(keep, keep_every, best), threads, storage_options)
+    _urls.check_options(storage_options)
+    rule = best and (below("metrics", best[0]), *best[1:])
+    return Folder(os.fsencode(folder), keep, keep_every, rule, incremental, patches, threads)

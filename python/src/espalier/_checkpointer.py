@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
-from ._errors import CheckpointNotFound, EspalierError
+from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
 from ._retention import number
@@ -207,8 +207,8 @@ class Checkpointer:
         for problem in self._store.problems():
             if str(problem) not in self._problems:
                 self._problems.add(str(problem))
-                # Nothing is damaged where no file has the metric of best=.
-                is_damage = getattr(problem, "code", None) != "not_found"
+                # Nothing is damaged where no file has the metric of best=, or by what a store cannot do.
+                is_damage = type(problem) not in (EspalierError, KeyPathError)
                 warnings.warn(str(problem), DamagedCheckpoint if is_damage else UserWarning, stacklevel=stacklevel)
 
     @property

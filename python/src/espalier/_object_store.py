@@ -83,6 +83,7 @@ class ObjectStore:
         self._read_before: dict[str, _Manifest] = {}  # by name; they do not change
         self._is_locked = False
         self._known: set[str] = set()  # the manifests that were there at lock(), and our own
+        self._own: set[str] = set()  # which a listing may lack for a moment
         self._is_condition_tried = False
         self._swept: float | None = None
         self._fetched: _Fetched | None = None
@@ -164,6 +165,7 @@ class ObjectStore:
                 raise self._taken(found)
             self._known.add(name)  # of a save of ours that gave up, and was made all the same
         self._known.add(name)
+        self._own.add(name)
         if self._objects.is_conditional and not self._is_condition_tried:
             self._is_condition_tried = True
             # Some servers take the condition and do not keep it. The same bytes do no harm.
@@ -208,7 +210,7 @@ class ObjectStore:
             self._objects.write(_HINT, json.dumps(newest[-_HINTED:]).encode())
         for name in sorted(name for names in there.values() for name in names.values()):
             if other is None and name not in newest:
-                with self._noting():
+                with self._noting(), contextlib.suppress(CheckpointNotFound):
                     self._remove(name)
 
     def _of_another_writer(self, there: Mapping[int, Mapping[int, str]]) -> _Manifest | None:
@@ -250,6 +252,7 @@ class ObjectStore:
         self._objects.remove(manifest.file)
         self._read_before.pop(name, None)
         self._known.discard(name)
+        self._own.discard(name)
 
     def _sweep(self) -> None:
         """Removes what killed saves have left, once a day."""
@@ -283,11 +286,13 @@ class ObjectStore:
     def _there(self) -> dict[int, dict[int, str]]:
         """The names of the manifests, by step and generation."""
         names = self._objects.names()
-        names.update(name for name in self._hinted() - names if self._objects.read(name) is not None)
+        missing = (self._hinted() | self._own) - names
+        found = {name for name in missing if self._objects.read(name) is not None}
+        self._own -= missing - found  # another process has removed them
         there: dict[int, dict[int, str]] = {}
-        for name in names:
-            if (found := _numbers(name)) is not None:
-                there.setdefault(found[0], {})[found[1]] = name
+        for name in names | found:
+            if (numbers := _numbers(name)) is not None:
+                there.setdefault(numbers[0], {})[numbers[1]] = name
         return there
 
     def _hinted(self) -> set[str]:

@@ -53,12 +53,14 @@ def is_passing(error: BaseException) -> bool:
     chain = list(_causes(error))
     if any(isinstance(each, (FileNotFoundError, FileExistsError, PermissionError, ImportError)) for each in chain):
         return False
-    # What a server said counts before what was made of it.
-    if (status := status_of(error)) is not None:
-        return status in _STATUSES
-    return any(
-        (isinstance(each, OSError) and each.errno in _NUMBERS) or not _CONNECTIONS.isdisjoint(_names(type(each))) for each in chain
-    )
+    # The first that says it: a server's answer counts before the number that was made of it, and a broken connection before what a
+    # parser said of the part that came.
+    for each in chain:
+        if not _CONNECTIONS.isdisjoint(_names(type(each))):
+            return True
+        if (status := _status(each)) is not None:
+            return status in _STATUSES
+    return any(isinstance(each, OSError) and each.errno in _NUMBERS for each in chain)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

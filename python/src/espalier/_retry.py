@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import random
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -44,6 +43,8 @@ def retried(call: Callable[[], T]) -> T:
         except Exception as error:
             if not is_passing(error):
                 raise
+        import random  # which takes time, and few need
+
         time.sleep(delay * random.uniform(0.5, 1))
     return call()
 

@@ -31,7 +31,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint and validates its tree. Reads no tensor.
 
-    A path with "://" is a URL, which is read in part. For http:// and https://, `storage_options` may have `headers`, a
+    A path with "://" is a URL, which is read in part, and hf:org/name[/file][@revision] names a model of the Hugging Face Hub. For
+    these, http:// and https://, `storage_options` may have `headers`, a
     dict that no other server gets, and a `timeout` in seconds. fsspec reads all other URLs, and they are for it.
 
     `mapped=False` reads into memory instead of mapping the file: for network file systems, and files that others may
@@ -115,6 +116,7 @@ def save_safetensors(
     views: Literal["error", "copy"] = "error",
     progress: Progress = None,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
     """Saves a state as a safetensors file: nested keys are joined with dots. Completely or not at all, as save() does.
 
@@ -131,11 +133,23 @@ def save_safetensors(
     is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
     a module or its state_dict() as they are, and no unrepresentable="metadata".
 
+    A path with "://" is a URL, as for save(), where one file is saved.
+
     Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
     """
     if unrepresentable not in ("error", "drop", "metadata"):
         raise EspalierError(f'unrepresentable must be "error", "drop" or "metadata", not {unrepresentable!r}')
-    _urls.check_local(path, "save_safetensors()")
+    if _urls.is_url(path):
+        if max_shard_size is not None or like is not None:
+            raise EspalierError("several files are saved to a folder of this machine; copy it to the URL, the index last")
+        return _urls.put(
+            os.fsdecode(path), storage_options, check_bool("replace", replace),
+            lambda local: save_safetensors(
+                local, state, metadata=metadata, unrepresentable=unrepresentable, sync=False, views=views, progress=progress,
+                threads=threads,
+            ),
+        )  # fmt: skip
+    _urls.check_options(storage_options)
     file, plain, copy = os.fsencode(path), check_metadata(metadata), copies_views(views)
     sync, replace = check_bool("sync", sync), check_bool("replace", replace)
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:

@@ -67,6 +67,13 @@ class Checkpointer:
     One process saves to a folder at a time. The first save() locks it until close(), or until the process ends in whatever
     way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
     locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
+
+    `folder` may be a URL of an object store, such as s3://bucket/run, for which `storage_options` are fsspec's. A step is then an
+    object and a manifest, which is made last, and only if there is none: a step is there as a whole or not at all. Each save
+    writes a temporary file (TMPDIR) and sends it; restore() fetches the step into one, and what it loads is mapped from there.
+    Requests are repeated for about a minute while a server or the network is in trouble. There is no lock: a second process that
+    saves the same step gets the error "folder_in_use", and while one sees steps of another, it warns and removes nothing. What killed
+    saves left is removed after a day. Not for `incremental`.
     """
 
     def __init__(
@@ -237,7 +244,7 @@ class Checkpointer:
         return found[1] if found else None
 
     def path(self, step: int) -> str:
-        """The file of a step, whether it exists or not."""
+        """The file of a step, whether it exists or not. In an object store, the URL of a step that exists: CheckpointNotFound."""
         return os.fsdecode(self._store.path(check_int("step", step, 0, 2**63 - 1)))
 
     def restore(
@@ -275,7 +282,6 @@ class Checkpointer:
             if (step := self.best) is None:
                 why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
                 raise CheckpointNotFound(f"{self._shown}: there is no best step: {why}", "not_found")
-        checks = step is not None
         if step is None:
             step, skipped = self._newest_intact(progress)
             if step is None:
@@ -283,18 +289,20 @@ class Checkpointer:
             for other, problem in skipped:
                 warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
         else:
-            self._check_exists(check_int("step", step, 0, 2**63 - 1))
-        with self._store.reading(step, checks, progress) as path:
-            # Every byte was checked just now.
-            options = {"check": "nothing", "strict": strict, "progress": progress, **options}
-            first = {"like": like} if into is None else {}
+            self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
+        # Every byte was checked just now.
+        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
+        first = {"like": like} if into is None else {}
+        with self._store.reading(step) as path:
             return load(*([] if into is None else [into]), path, **first, **options), step
 
-    def _check_exists(self, step: int) -> None:
+    def _check_step(self, step: int, progress: Progress) -> None:
+        """That there is a file of the step, and that its every byte is intact."""
         self.wait()
         if step not in self.steps:
             there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
             raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
+        self._store.check(step, progress)
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""

@@ -360,9 +360,7 @@ class ObjectStore:
         return None
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
-        if self._fetched is not None:
-            self._fetched.folder.cleanup()
-            self._fetched = None
+        self._forget_fetched()
         steps = self.steps()
         skipped: list[tuple[int, Exception]] = []
         while steps:
@@ -406,13 +404,23 @@ class ObjectStore:
             raise
         return _Fetched(step, folder, file, where)
 
+    def check(self, step: int, progress: Progress) -> None:
+        self._forget_fetched()
+        with reporting(progress, f"fetching step {step} from {self._objects.shown}") as report:
+            self._fetched = self._fetch(step, report)
+
+    def _forget_fetched(self) -> None:
+        if self._fetched is not None:
+            self._fetched.folder.cleanup()
+            self._fetched = None
+
     @contextlib.contextmanager
-    def reading(self, step: int, check: bool, progress: Progress) -> Iterator[bytes]:
-        """See StepStore. What is fetched is checked in any case."""
+    def reading(self, step: int) -> Iterator[bytes]:
+        """What check() or latest() fetched, which goes at the end of the block."""
+        if self._fetched is None or self._fetched.step != step:
+            self.check(step, None)
         fetched, self._fetched = self._fetched, None
-        if fetched is None or fetched.step != step:
-            with reporting(progress, f"fetching {self._objects.shown}") as report:
-                fetched = self._fetch(step, report)
+        assert fetched is not None
         with fetched.folder, _naming(fetched.file, fetched.where):
             yield os.fsencode(fetched.file)
 

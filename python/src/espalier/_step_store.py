@@ -66,11 +66,11 @@ class StepStore(Protocol):
     def metrics(self, step: int) -> Mapping[str, float] | None:
         """The metrics of a step; None if it has none, is damaged or is gone."""
 
-    def reading(self, step: int, check: bool, progress: Progress) -> contextlib.AbstractContextManager[bytes]:
-        """A file of this machine with the step, until the block ends; what is mapped of it stays.
+    def check(self, step: int, progress: Progress) -> None:
+        """That every byte of the step is as its hash says: Corrupt. CheckpointNotFound without such a step."""
 
-        With `check`, every byte is compared with its hash: Corrupt. CheckpointNotFound without such a step.
-        """
+    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
+        """A file of this machine with the step, until the block ends; what is mapped of it stays. Call check() or latest() before."""
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
         """The newest step that is intact, and each newer one with what is wrong with it; None without any step.
@@ -91,11 +91,12 @@ class Folder(_core.Folder):
             return found if isinstance(found, dict) else None
         return None
 
+    def check(self, step: int, progress: Progress) -> None:
+        with Checkpoint(self.path(step)) as checkpoint:
+            checkpoint.verify(progress=progress)
+
     @contextlib.contextmanager
-    def reading(self, step: int, check: bool, progress: Progress) -> Iterator[bytes]:
-        if check:
-            with Checkpoint(self.path(step)) as checkpoint:
-                checkpoint.verify(progress=progress)
+    def reading(self, step: int) -> Iterator[bytes]:
         yield self.path(step)
 
 

@@ -15,12 +15,14 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from . import _hub
 from ._errors import CheckpointExists, CheckpointOSError, EspalierError, MissingPackage, not_found
 from ._retry import ShortAnswer, retried
 
 Options = Mapping[str, Any] | None
+T = TypeVar("T")
 
 # For long reads, which the library does not announce chunk by chunk: so much at once, as requests of this size.
 _LONG_READ = 32 << 20
@@ -41,7 +43,8 @@ def is_url(path: object) -> bool:
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, (str, bytes)):
         raise TypeError(f"a path must be str, bytes or os.PathLike, not {type(path).__name__}; the path comes first: save(path, state)")
-    return (isinstance(path, str) and "://" in path) or (isinstance(path, bytes) and b"://" in path)
+    text = path if isinstance(path, str) else os.fsdecode(path)
+    return "://" in text or _hub.is_name(text)
 
 
 def shown(url: str) -> str:
@@ -82,6 +85,8 @@ def check_options(options: Options) -> None:
 
 
 def file_system(url: str, options: Options) -> tuple[Any, str]:
+    if _hub.is_name(url):
+        raise EspalierError(f"{shown(url)}: models of the Hub are read here; save a file, and upload it with huggingface_hub")
     try:
         fsspec: Any = importlib.import_module("fsspec.core")
     except ImportError as error:
@@ -332,7 +337,7 @@ class Reader:
         return CheckpointOSError(f"{shown(self._url)}: {what}; {why}", "file_changed", offset=offset)
 
 
-def put(url: str, options: Options, replace: bool, save: Callable[[str], None]) -> None:
+def put(url: str, options: Options, replace: bool, save: Callable[[str], T]) -> T:
     """Calls `save` with the name of a file, and puts that at the URL: never seen in part where a put is atomic."""
     import tempfile  # which takes time, and few need
 
@@ -340,9 +345,10 @@ def put(url: str, options: Options, replace: bool, save: Callable[[str], None]) 
     check_free(url, options, replace)
     with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
         local = os.path.join(folder, local_name(path))
-        save(local)
+        result = save(local)
         with told(url):
             send(fs, local, path)
+    return result
 
 
 def check_free(url: str, options: Options, replace: bool) -> None:

@@ -14,6 +14,7 @@ from ._frameworks import Framework
 from ._node import Node
 from ._options import Check, Path, check_bool, check_compression, check_exact, check_metadata, check_threads, checks_hashes
 from ._progress import Progress, reporting
+from ._step_store import Saving
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint and validates its tree. Reads no tensor.
 
-    A path with "://" is a URL, which is read in part. For http:// and https://, `storage_options` may have `headers`, a
+    A path with "://" is a URL, which is read in part, and hf:org/name[/file][@revision] names a model of the Hugging Face Hub. For
+    these, http:// and https://, `storage_options` may have `headers`, a
     dict that no other server gets, and a `timeout` in seconds. fsspec reads all other URLs, and they are for it.
 
     `mapped=False` reads into memory instead of mapping the file: for network file systems, and files that others may
@@ -114,6 +116,7 @@ def save_safetensors(
     views: Literal["error", "copy"] = "error",
     progress: Progress = None,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
     """Saves a state as a safetensors file: nested keys are joined with dots. Completely or not at all, as save() does.
 
@@ -130,11 +133,23 @@ def save_safetensors(
     is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
     a module or its state_dict() as they are, and no unrepresentable="metadata".
 
+    A path with "://" is a URL, as for save(), where one file is saved.
+
     Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
     """
     if unrepresentable not in ("error", "drop", "metadata"):
         raise EspalierError(f'unrepresentable must be "error", "drop" or "metadata", not {unrepresentable!r}')
-    _urls.check_local(path, "save_safetensors()")
+    if _urls.is_url(path):
+        if max_shard_size is not None or like is not None:
+            raise EspalierError("several files are saved to a folder of this machine; copy it to the URL, the index last")
+        return _urls.put(
+            os.fsdecode(path), storage_options, check_bool("replace", replace),
+            lambda local: save_safetensors(
+                local, state, metadata=metadata, unrepresentable=unrepresentable, sync=False, views=views, progress=progress,
+                threads=threads,
+            ),
+        )  # fmt: skip
+    _urls.check_options(storage_options)
     file, plain, copy = os.fsencode(path), check_metadata(metadata), copies_views(views)
     sync, replace = check_bool("sync", sync), check_bool("replace", replace)
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:
@@ -160,17 +175,27 @@ def save_async(
     replace: bool = True,
     views: Literal["error", "copy"] = "error",
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> AsyncSave:
     """Begins save() and returns once all arrays are copied: change them at once.
 
-    Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
-    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
+    Takes the state's memory once more until the file is written. What cannot be saved is an error here; all else is an error of
+    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them. A path with "://"
+    is a URL, as for save(): a thread sends the temporary file once it is written.
     """
-    _urls.check_local(path, "save_async()")
     plain, level, count = check_metadata(metadata), check_compression(compression), check_threads(threads)
-    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
-    saving = _core.save_async(os.fsencode(path), state, plain, level, sync, replace, count, copies_views(views))
-    return AsyncSave(saving, os.fsdecode(path))
+    sync, replace, copy = check_bool("sync", sync), check_bool("replace", replace), copies_views(views)
+
+    def begin(file: Path, sync: bool, replace: bool) -> Saving:
+        return _core.save_async(os.fsencode(file), state, plain, level, sync, replace, count, copy)
+
+    if _urls.is_url(path):
+        from ._uploads import upload_to
+
+        url = os.fsdecode(path)
+        return AsyncSave(upload_to(url, storage_options, replace, lambda file: begin(file, False, True)), _urls.shown(url))
+    _urls.check_options(storage_options)
+    return AsyncSave(begin(path, sync, replace), os.fsdecode(path))
 
 
 def save_bytes(

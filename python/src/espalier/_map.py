@@ -124,16 +124,24 @@ class MappedCheckpoint(Checkpoint):
         replace: bool = True,
         progress: Progress = None,
         threads: int = 0,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Saves what the map makes, completely or not at all, in bounded memory. The file's format is that of its ending:
         .safetensors, or .espalier and any other one.
 
         A map that writes names with labels makes a file for each: `path` is then a folder, which gets LABEL.espalier. The
         metadata of the inputs comes along, and "espalier.map" says which map it was. The other options are those of
-        espalier.save().
+        espalier.save(), and so are URLs, to which one file is saved.
         """
         if _urls.is_url(path):
-            raise EspalierError("a mapped checkpoint is saved to a file of this machine; put that one where the URL says")
+            if self._mapped.labels() != [""]:
+                raise EspalierError("this map makes several files, which are saved to a folder of this machine; copy it to the URL")
+            _urls.put(
+                os.fsdecode(path), storage_options, check_bool("replace", replace),
+                lambda local: self.save(local, compression=compression, sync=False, progress=progress, threads=threads),
+            )  # fmt: skip
+            return
+        _urls.check_options(storage_options)
         level, count = check_compression(compression), check_threads(threads)
         flags = check_bool("sync", sync), check_bool("replace", replace)
         labels = self._mapped.labels()

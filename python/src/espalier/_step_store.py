@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _core, _urls
 from ._options import Path
 from ._progress import Report
+
+if TYPE_CHECKING:
+    from .torch._rank_folder import RankFolder
 
 
 class Saving(Protocol):
@@ -23,6 +26,13 @@ class Saving(Protocol):
 
     def failure(self) -> Exception | None:
         """The error of a save that is done."""
+
+
+class OfRanks(NamedTuple):
+    """The state that processes save together: what they share, and what each has for itself, or None."""
+
+    shared: Any
+    own: Any
 
 
 class StepStore(Protocol):
@@ -79,3 +89,23 @@ def step_store(
     """The store for a folder. `best` is the key path of a metric in the metadata, whether the greatest is best, and how many."""
     _urls.check_local(folder, "a Checkpointer")
     return _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)
+
+
+def shared_store(
+    folder: Path,
+    keep: int | None,
+    keep_every: int,
+    best: tuple[str, bool, int] | None,
+    incremental: bool,
+    patches: bool,
+    threads: int,
+) -> RankFolder:
+    """The same for all processes of torch.distributed together. The states to save are OfRanks."""
+    from .torch._gloo_ranks import GlooRanks
+    from .torch._rank_folder import RankFolder
+
+    ranks = GlooRanks()
+    with ranks.together():
+        _urls.check_local(folder, "a Checkpointer")
+        steps = _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)
+    return RankFolder(steps, ranks, incremental, patches)

@@ -84,8 +84,12 @@ def raise_first(errors: Sequence[Exception | None], note: str = "") -> None:
         return
     error: Any = errors[failed[0]]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    error.args = (f"{note}rank {failed[0]}{more}: {error}",)
-    raise error
+    text = f"{note}rank {failed[0]}{more}: {error}"
+    if isinstance(error, EspalierError):
+        error.args = (text,)
+        raise error
+    # The text of others is not always their argument.
+    raise (CheckpointOSError(text, "io_error") if isinstance(error, OSError) else EspalierError(text)) from error
 
 
 def _outcome(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:

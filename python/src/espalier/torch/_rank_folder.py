@@ -41,6 +41,7 @@ class _Plan(NamedTuple):
 
     id: str
     items: SavePlan
+    runs: set[str]
     bases: list[str]
 
 
@@ -163,9 +164,9 @@ class RankFolder:
                     "save what is of one rank with per_rank=",
                     path=unknown[0],
                 )
-            name, bases = uuid.uuid4().hex, self._bases(step)
+            name, runs, bases = uuid.uuid4().hex, _rank_files.cut_in_rows(described), self._bases(step)
             own = [[base] for base in bases] if len(bases) == len(plans) else [bases] * len(plans)
-            return [_Plan(name, each, base) for each, base in zip(plans, own, strict=True)]
+            return [_Plan(name, each, runs, base) for each, base in zip(plans, own, strict=True)]
 
         failure, split, own, local = None, Split(None), {}, SavePlan([])
         try:
@@ -216,6 +217,7 @@ class RankFolder:
                 self._folder / name,
                 work.items,
                 work.own,
+                work.plan.runs,
                 metadata={"step": work.step, "rank": ranks.rank, "ranks": ranks.count},
                 base=[self._folder / base for base in work.plan.bases],
                 patches=self._patches,

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pathlib
+import runpy
 import signal
 import subprocess
 import sys
@@ -48,7 +49,6 @@ def _child(task, folder, store, rank, ranks, arguments):
         torch.set_num_threads(1)
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
         TASKS[task](folder, **arguments)
-        dist.destroy_process_group()
         return 0
     except BaseException:
         print(f"rank {rank} of {task} {arguments}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
@@ -276,7 +276,18 @@ def rules(folder):
     assert ck.steps == [1]
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules)}
+def example(folder):
+    """Runs python/examples/train_ranks.py in these processes, once and once more."""
+    os.chdir(folder)
+    program = pathlib.Path(__file__).resolve().parents[1] / "examples/train_ranks.py"
+    dist.init_process_group = dist.destroy_process_group = lambda *_: None
+    for _ in range(2):
+        names = runpy.run_path(str(program))
+        assert names["checkpointer"].steps == [15, 20]
+    assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
+
+
+TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, example)}
 
 
 if __name__ == "__main__":

@@ -119,6 +119,10 @@ def test_rank_0_decides(run, tmp_path):
     run.well("rules", tmp_path)
 
 
+def test_the_example_resumes(run, tmp_path):
+    run.well("example", tmp_path)
+
+
 def test_a_group_of_processes_is_needed(tmp_path):
     with pytest.raises(espalier.EspalierError, match="init_process_group"):
         espalier.Checkpointer(tmp_path, distributed=True)

@@ -31,7 +31,8 @@ from . import _rank_files
 from ._gloo_ranks import GlooRanks, portable, raise_first
 from ._split import Split, copied, rebuilt
 
-_RANK_FILE = re.compile(r"step_\d{8,19}\.[0-9a-f]{32}\.r\d{5,}\.espalier")
+# The 0 before the id lets the file of the step be the last one by name, as `espalier prune --keep-last` counts.
+_RANK_FILE = re.compile(r"step_\d{8,19}\.0[0-9a-f]{32}\.r\d{5,}\.espalier")
 _RANKS = "ranks"  # in the metadata of a step: the files of the ranks, in order
 _PER_RANK = "per_rank"  # in the file of a rank
 
@@ -164,7 +165,7 @@ class RankFolder:
                     "save what is of one rank with per_rank=",
                     path=unknown[0],
                 )
-            name, runs, bases = uuid.uuid4().hex, _rank_files.cut_in_rows(described), self._bases(step)
+            name, runs, bases = f"0{uuid.uuid4().hex}", _rank_files.cut_in_rows(described), self._bases(step)
             own = [[base] for base in bases] if len(bases) == len(plans) else [bases] * len(plans)
             return [_Plan(name, each, runs, base) for each, base in zip(plans, own, strict=True)]
 

@@ -302,6 +302,15 @@ class Folder {
   void lock() const { must(dir_.lock(), where_); }
   void unlock() const { dir_.unlock(); }
 
+  void prune(std::uint64_t step) const {
+    Result<void> pruned;
+    {
+      const nb::gil_scoped_release released;
+      pruned = dir_.prune(step);
+    }
+    must(std::move(pruned), where_);
+  }
+
   std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }
 
   nb::bytes path(std::uint64_t step) const {
@@ -414,6 +423,7 @@ void bind_saving(nb::module_& module) {
            "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>())
       .def("lock", &Folder::lock)
       .def("unlock", &Folder::unlock)
+      .def("prune", &Folder::prune, "step"_a, nb::call_guard<Call>())
       .def("steps", &Folder::steps)
       .def("path", &Folder::path, "step"_a)
       .def("latest", &Folder::latest, "check"_a, "progress"_a = nb::none(), nb::call_guard<Call>(),

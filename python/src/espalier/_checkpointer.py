@@ -13,8 +13,9 @@ from ._async import AsyncSave, NotInThisProcess
 from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
+from ._ranks import OneProcess, Ranks
 from ._retention import number
-from ._step_store import step_store
+from ._step_store import OfRanks, StepStore, shared_store, step_store
 from ._visible import visible
 
 if TYPE_CHECKING:
@@ -68,6 +69,15 @@ class Checkpointer:
     way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
     locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
 
+    With `distributed`, the processes of torch.distributed save one checkpoint together, into a folder that all of them see. All
+    of them make the Checkpointer, and call save(), restore(), load_per_rank() and close() in the same order; `steps`, `latest`,
+    `best` and path() are free of that. DTensors (of FSDP2, or tensor parallelism) are saved by the processes that have their
+    parts, and tensors that all have (of DDP) are dealt out. What is no tensor of torch counts as rank 0 has it, and so do
+    metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
+    and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
+    a process that dies before leaves the steps as they were. An error of one process is raised in all. restore() reads of a
+    DTensor the part that this process has, whatever the number of processes that saved.
+
     `folder` may be a URL of an object store, such as s3://bucket/run, for which `storage_options` are fsspec's. A step is then an
     object and a manifest, which is made last, and only if there is none: a step is there as a whole or not at all. Each save
     writes a temporary file (TMPDIR) and sends it; restore() fetches the step into one, and what it loads is mapped from there.
@@ -92,6 +102,7 @@ class Checkpointer:
         patches: bool = False,
         sync: bool = True,
         threads: int = 0,
+        distributed: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ):
         if busy not in ("wait", "skip", "raise"):
@@ -110,7 +121,11 @@ class Checkpointer:
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
             raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
-        self._store = step_store(folder, keep, keep_every, self._best, *how, threads, storage_options)
+        rules = keep, keep_every, self._best, *how, threads
+        shared = check_bool("distributed", distributed)
+        self._shared = shared_store(folder, *rules, storage_options) if shared else None
+        self._store: StepStore = self._shared or step_store(folder, *rules, storage_options)
+        self._ranks: Ranks = self._shared.ranks if self._shared else OneProcess()
         self._shown = _urls.shown(self.folder) if _urls.is_url(self.folder) else self.folder
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
@@ -121,12 +136,14 @@ class Checkpointer:
         self._problems: set[str] = set()
 
     def is_due(self, step: int) -> bool:
-        """Whether save() would save this step."""
+        """Whether save() would save this step. With `distributed` and `every_minutes`, all processes ask, and the clock of rank 0
+        tells."""
         if self._every is None and self._every_seconds is None:
             return True
         if self._every is not None and step % self._every == 0:
             return True
-        return self._every_seconds is not None and time.monotonic() - self._last_save >= self._every_seconds
+        seconds = self._every_seconds
+        return seconds is not None and self._ranks.from_first(lambda: time.monotonic() - self._last_save >= seconds)
 
     def save(
         self,
@@ -137,11 +154,13 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         force: bool = False,
         views: Literal["error", "copy"] = "error",
+        per_rank: Any = None,
     ) -> bool:
         """Saves the step if it is due, or with `force`, as for the last one. Returns whether it does.
 
         The state is copied, or saved, before the call returns. If the save before failed, raises its error, once this one
-        has begun.
+        has begun. With `distributed`, `per_rank` is what this process has for itself, such as random numbers and the position of
+        its data loader, which load_per_rank() gives back to it.
         """
         if self._is_closed:
             raise EspalierError(f"{self._shown}: this checkpointer was closed, and step {step} would not be saved; make another")
@@ -149,23 +168,21 @@ class Checkpointer:
         if not (force or self.is_due(step)):
             self._not_due = (self._not_due or (step, step))[0], step
             return False
-        described, measured = check_metadata(metadata), self._measured(step, metrics)
-        if taken := sorted({"step", "metrics", "time"} & set(described)):
-            raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
-        if self._saving is not None and not self._saving.done():
+        if self._shared is None and per_rank is not None:
+            raise EspalierError("per_rank= is for distributed=True; a process on its own has it in its state")
+        described = self._ranks.from_first(lambda: self._described(step, metadata, metrics))
+        saving = self._saving
+        if saving is not None and self._busy != "wait" and self._ranks.from_first(lambda: not saving.done()):
             if self._busy == "skip":
                 return False
-            if self._busy == "raise":
-                raise EspalierError(f"{self._shown}: the save before step {step} goes on")
+            raise EspalierError(f"{self._shown}: the save before step {step} goes on")
+        copy = _api.copies_views(views)
         self._store.lock()  # The error is of this call, and not of a save in the background.
         self._finish()
-        described = {"time": time.time(), **described, "step": step}
-        if measured is not None:
-            described["metrics"] = measured
-        copy = _api.copies_views(views)
+        state = state if self._shared is None else OfRanks(state, per_rank)
         if self._background:
-            saving = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
-            self._saving = AsyncSave(saving, f"{self._shown}, step {step}")
+            begun = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
+            self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
         else:
             self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
             self._warn(stacklevel=3)
@@ -173,6 +190,15 @@ class Checkpointer:
         self._has_saved = True
         self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
+
+    def _described(self, step: int, metadata: Mapping[str, Any] | None, metrics: Mapping[str, float] | None) -> dict[str, Any]:
+        """The metadata of the file."""
+        given, measured = check_metadata(metadata), self._measured(step, metrics)
+        reserved = {"step", "metrics", "time"} if self._shared is None else {"step", "metrics", "time", "ranks"}
+        if taken := sorted(reserved & set(given)):
+            raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
+        described = {"time": time.time(), **given, "step": step}
+        return described if measured is None else {**described, "metrics": measured}
 
     def _measured(self, step: int, metrics: Mapping[str, float] | None) -> dict[str, float] | None:
         """The metrics as metadata hold them, which no scalars of numpy and of frameworks are."""
@@ -279,7 +305,7 @@ class Checkpointer:
             if step is not None:
                 raise EspalierError("step= and best=True are two choices of a step; leave one out")
             self.wait()
-            if (step := self.best) is None:
+            if (step := self._ranks.from_first(lambda: self.best)) is None:
                 why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
                 raise CheckpointNotFound(f"{self._shown}: there is no best step: {why}", "not_found")
         if step is None:
@@ -293,21 +319,37 @@ class Checkpointer:
         # Every byte was checked just now.
         options = {"check": "nothing", "strict": strict, "progress": progress, **options}
         first = {"like": like} if into is None else {}
-        with self._store.reading(step) as path:
+        with self._ranks.together(), self._store.reading(step) as path:
             return load(*([] if into is None else [into]), path, **first, **options), step
+
+    def load_per_rank(self, step: int) -> Any:
+        """What this process gave as `per_rank` when the step was saved, as load(framework="torch") gives it.
+
+        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose, and
+        the files of the ranks, which the metadata of the step name, have all of them.
+        """
+        if self._shared is None:
+            raise EspalierError("load_per_rank() is for distributed=True")
+        self.wait()
+        with self._ranks.together():
+            return self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))
 
     def _check_step(self, step: int, progress: Progress) -> None:
         """That there is a file of the step, and that its every byte is intact."""
         self.wait()
-        if step not in self.steps:
-            there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
-            raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
-        self._store.check(step, progress)
+
+        def verify() -> None:
+            if step not in self.steps:
+                there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
+                raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
+            self._store.check(step, progress)
+
+        self._ranks.from_first(verify)
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
         self.wait()
-        with reporting(progress, f"checking {self._shown}") as report:
+        with reporting(progress if self._ranks.rank == 0 else None, f"checking {self._shown}") as report:
             found = self._store.latest(True, report)
         return (None, []) if found is None else found
 
@@ -321,7 +363,8 @@ class Checkpointer:
     def _close(self, stacklevel: int) -> None:
         is_first, self._is_closed = not self._is_closed, True
         try:
-            self.wait()
+            with self._ranks.together():
+                self.wait()
         finally:
             self._store.unlock()
         if is_first and self._not_due is not None and not self._has_saved:

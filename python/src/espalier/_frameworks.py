@@ -29,6 +29,9 @@ class Stored(Protocol):
     def __getitem__(self, index: Any) -> Any:
         """The elements at slices, as an array of numpy."""
 
+    def sliced(self, index: Any, framework: Framework) -> Any:
+        """The same as an array of a framework."""
+
 
 class Leaf(NamedTuple):
     """What a template has in the place of a tensor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _core, _urls
 from ._checkpoint import Checkpoint
@@ -14,6 +14,9 @@ from ._options import Path
 from ._progress import Progress, Report
 from ._retention import Retention
 from ._tree import below
+
+if TYPE_CHECKING:
+    from .torch._rank_folder import RankFolder
 
 
 class Saving(Protocol):
@@ -29,6 +32,13 @@ class Saving(Protocol):
 
     def failure(self) -> Exception | None:
         """The error of a save that is done."""
+
+
+class OfRanks(NamedTuple):
+    """The state that processes save together: what they share, and what each has for itself, or None."""
+
+    shared: Any
+    own: Any
 
 
 class StepStore(Protocol):
@@ -122,5 +132,39 @@ def step_store(
             )
         return ObjectStore(url, Retention(keep, keep_every, best), threads, storage_options)
     _urls.check_options(storage_options)
+    return _folder(folder, keep, keep_every, best, incremental, patches, threads)
+
+
+def shared_store(
+    folder: Path,
+    keep: int | None,
+    keep_every: int,
+    best: tuple[str, bool, int] | None,
+    incremental: bool,
+    patches: bool,
+    threads: int,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RankFolder:
+    """The same for all processes of torch.distributed together. The states to save are OfRanks."""
+    from .torch._gloo_ranks import GlooRanks
+    from .torch._rank_folder import RankFolder
+
+    ranks = GlooRanks()
+    with ranks.together():
+        _urls.check_local(folder, "a Checkpointer with distributed=True")
+        _urls.check_options(storage_options)
+        steps = _folder(folder, keep, keep_every, best, incremental, patches, threads)
+    return RankFolder(steps, ranks, incremental, patches)
+
+
+def _folder(
+    folder: Path,
+    keep: int | None,
+    keep_every: int,
+    best: tuple[str, bool, int] | None,
+    incremental: bool,
+    patches: bool,
+    threads: int,
+) -> Folder:
     rule = best and (below("metrics", best[0]), *best[1:])
     return Folder(os.fsencode(folder), keep, keep_every, rule, incremental, patches, threads)

@@ -14,6 +14,7 @@ from .._errors import EspalierError
 from .._like import ANY, Matcher, Mismatch, Strict
 from .._options import Check, Path, checks_hashes
 from .._progress import Progress
+from .._torch import by_number, local_part
 from .._tree import DICT, DTYPE_NAMES, RECORD, below
 
 # What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
@@ -107,7 +108,7 @@ class _Planner:
             if objects.is_meta:
                 raise EspalierError(f"{path or 'the root'}: a tensor on meta has no memory to load into", path=path)
             self._check_writable(path, objects)
-            if node is not None and objects.numel():
+            if node is not None and local_part(objects).numel():
                 self._check_tie(node, path, _memory_of(objects))
             return objects.detach()
         if isinstance(objects, dict) and all(type(key) in (str, int) for key in objects):
@@ -137,7 +138,33 @@ class _Planner:
                 children = {}
             groups.append({**own, **{key: ANY for key in children if key not in own}})
         others = {key: ANY for key in [*template, *self._children(node)]}
-        return {**others, "param_groups": groups}
+        return {**others, **self._sharded_states(node, optimizer), "param_groups": groups}
+
+    def _sharded_states(self, node: int | None, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """For parameters of which this process has a part: templates of what the file keeps in their shapes, so that no more of
+        it is read. Empty without such parameters."""
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        if all(local_part(each) is each for each in parameters):
+            return {}
+        there = self._children(node)
+        groups = self._children(there.get("param_groups")).values()
+        places = [place for group in groups for place in self._children(self._children(group).get("params")).values()]
+        numbers = {self._file.load(place, False, False): each for place, each in zip(places, parameters, strict=False)}
+        by_text = {str(number): each for number, each in numbers.items()}
+        states: dict[Any, Any] = {}
+        for number, state in self._children(there.get("state")).items():
+            parameter = by_text.get(str(number))
+            kept = self._children(state)
+            states[number] = {name: ANY if parameter is None else self._like(each, parameter) for name, each in kept.items()}
+        return {"state": states} if states else {}
+
+    def _like(self, node: int, parameter: torch.Tensor) -> Any:
+        """A template for a tensor of the file that lies over the processes as a parameter does; ANY for others."""
+        about = self._file.array(node)
+        dtype = None if about is None else by_number()[about[1]]
+        if about is None or dtype is None or tuple(about[2]) != tuple(parameter.shape):
+            return ANY
+        return torch.empty_like(parameter, dtype=dtype, device="meta", requires_grad=False)
 
     def _check_names(self, node: int | None, path: str, optimizer: torch.optim.Optimizer) -> None:
         """That parameters of the same number have the same name, where both sides have names: torch goes by the numbers alone, so
@@ -187,7 +214,7 @@ class _Planner:
         parameters = {name: id(each) for name, each in module.named_parameters(remove_duplicate=False)}
         for name, value in module.state_dict().items():
             there = children.get(name)
-            if not isinstance(value, torch.Tensor) or there is None or value.numel() == 0:
+            if not isinstance(value, torch.Tensor) or there is None or local_part(value).numel() == 0:
                 continue
             if value.is_meta and name not in parameters:
                 continue
@@ -219,6 +246,7 @@ def _unwrapped(name: object) -> str:
 
 
 def _memory_of(tensor: torch.Tensor) -> Any:
+    tensor = local_part(tensor)
     return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 

@@ -140,7 +140,7 @@ class Slice:
         try:
             if any(axis is None or positions is not None for axis, positions in zip(axes, lists, strict=True)):
                 axes, after = self._covering(axes, lists)
-            sliced = self._tensor._slice(tuple(axes), self._converter.core)
+            sliced = self._tensor.sliced(tuple(axes), self._converter.core)
         except IndexError as error:
             raise SliceError(f"{self._name!r}: {error}") from None
         made = self._converter.make(sliced, self._name)

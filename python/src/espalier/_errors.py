@@ -94,7 +94,7 @@ class CodeWarning(UserWarning):
 
 _UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
 _REQUESTS = {
-    "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",
+    "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "tree_invalid",
     "incomplete", "name_collision", "not_contiguous",
 }  # fmt: skip
 _SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing", "folder_in_use"}

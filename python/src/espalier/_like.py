@@ -93,7 +93,7 @@ class TreeMismatch(EspalierError):
     def __init__(self, message: str, ledger: Ledger):
         changed = [each.path for each in ledger.mismatched + ledger.reclassed]
         first = next(iter(changed + ledger.missing + ledger.unexpected), "")
-        super().__init__(message, "invalid_tree", first)
+        super().__init__(message, "tree_invalid", first)
         # A line for each difference; those of Ledger.differences() have no line breaks of their own.
         self.args = ("\n".join(map(visible, message.split("\n"))),)
         self.ledger = ledger

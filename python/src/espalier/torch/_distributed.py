@@ -302,7 +302,7 @@ def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
                 if MetadataIndex(name, offset) not in places:
                     raise ValueError(f"{name!r} has a part without a place")
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise Corrupt(f"{path}: this is no index of a distributed checkpoint: {error}", "invalid_tree") from error
+        raise Corrupt(f"{path}: this is no index of a distributed checkpoint: {error}", "tree_invalid") from error
     return Metadata(described, index.get("planner_data"), places, StorageMeta(), index.get("torch_version"))
 
 
@@ -422,14 +422,14 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
             node = checkpoint.state
             for key in self._places[item.storage_index].keys:
                 if not isinstance(node, Node):
-                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not where the index says", "invalid_tree")
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not where the index says", "tree_invalid")
                 node = node[key]
             if item.type == LoadItemType.BYTE_IO:
                 if not isinstance(node, bytes):
-                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not bytes there", "invalid_tree")
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not bytes there", "tree_invalid")
                 planner.load_bytes(item, io.BytesIO(node))
             elif not isinstance(node, Tensor):
-                raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is no tensor there", "invalid_tree")
+                raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is no tensor there", "tree_invalid")
             else:
                 ranges = _ranges(item, node)
                 if [(0, length, 1) for length in node.shape] == ranges:

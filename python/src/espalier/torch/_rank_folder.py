@@ -218,7 +218,7 @@ class RankFolder:
         # A name with folders in it would read, and count as needed, what is not of this folder.
         for each in files if isinstance(files, list) else [files]:
             if not (isinstance(each, list) and len(each) == 2 and all(isinstance(part, str) for part in each) and _RANK_FILE.fullmatch(each[0])):
-                raise Corrupt(f"{file.name}: its metadata name files of ranks that are none", "invalid_tree")
+                raise Corrupt(f"{file.name}: its metadata name files of ranks that are none", "tree_invalid")
         return [(name, digest) for name, digest in files]
 
     def _finish(self, work: _Work, ranks: GlooRanks, progress: Report | None) -> None:

@@ -1,6 +1,7 @@
 """Files behind URLs: only what is needed is read, and several ranges at once. Servers that lie: test_lying_servers.py."""
 
 import contextlib
+import errno
 import gc
 import http.server
 import itertools
@@ -160,6 +161,28 @@ def test_what_the_file_system_raises_is_raised(monkeypatch):
     assert opened.load()["b"] == 1  # nothing of the failures is kept
 
 
+def test_what_passes_is_tried_again(monkeypatch):
+    state = {"a": random(30, MIB // 4)}
+    espalier.save("memory://x", state)
+    of_memory, info, troubles = MemoryFileSystem.cat_ranges, MemoryFileSystem.info, []
+
+    def cat_ranges(self, paths, *arguments, **options):
+        troubles.append("answer")
+        answers = of_memory(self, paths, *arguments, **options)
+        if len(troubles) == 1:
+            raise ConnectionResetError
+        return [answers[0][:-1] if len(troubles) == 2 else TimeoutError() if len(troubles) == 3 else answers[0], *answers[1:]]
+
+    def busy(self, path, **options):
+        monkeypatch.setattr(MemoryFileSystem, "info", info)
+        raise OSError(errno.EBUSY, "slow down")
+
+    monkeypatch.setattr(_retry, "DELAYS", (0, 0, 0))
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", cat_ranges)
+    monkeypatch.setattr(MemoryFileSystem, "info", busy)
+    assert np.array_equal(espalier.load("memory://x")["a"], state["a"]) and len(troubles) > 4
+
+
 def test_ctrl_c_during_a_read(monkeypatch):
     espalier.save("memory://x", {"a": random(4)})
     opened = espalier.open("memory://x")
@@ -217,6 +240,8 @@ def test_other_saves_take_urls(tmp_path):
         assert np.array_equal(espalier.load(f"memory://{name}")["v"], state["w"].T)
     with pytest.raises(FileExistsError):
         mapped.save("memory://y.espalier", replace=False)
+    with pytest.raises(espalier.EspalierError, match="are files of this machine"):
+        espalier.map("memory://x.safetensors", "https://host/map.json")
 
 
 def test_messages_have_no_secrets():

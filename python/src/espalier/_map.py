@@ -204,6 +204,8 @@ def _text_of(key_map: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, 
 
 
 def _read_text(name: str) -> str:
+    if _urls.is_url(name):
+        raise EspalierError(f"{_urls.shown(name)}: key maps and configurations are files of this machine; download it, or pass a dict")
     most = 4 << 20
     try:
         with open(name, "rb") as file:

@@ -79,17 +79,22 @@ class ObjectStore:
     def __init__(self, url: str, retention: Retention, threads: int, options: _urls.Options):
         self._objects = Objects(url, options)
         self._retention, self._threads = retention, threads
-        self._writer = uuid.uuid4().hex
+        self._id = uuid.uuid4().hex
         self._read_before: dict[str, _Manifest] = {}  # by name; they do not change
         self._is_locked = False
         self._known: set[str] = set()  # the manifests that were there at lock(), and our own
         self._own: set[str] = set()  # which a listing may lack for a moment
-        self._is_condition_tried = False
+        self._ignores_conditions: bool | None = None  # not known before the first save
         self._swept: float | None = None
         self._fetched: _Fetched | None = None
         self._problems: list[Exception] = []
 
     # Saving
+
+    @property
+    def _writer(self) -> str:
+        """Who makes manifests here. A forked child is another one."""
+        return f"{self._id}.{os.getpid()}"
 
     def lock(self) -> None:
         if self._is_locked:
@@ -166,13 +171,9 @@ class ObjectStore:
             self._known.add(name)  # of a save of ours that gave up, and was made all the same
         self._known.add(name)
         self._own.add(name)
-        if self._objects.is_conditional and not self._is_condition_tried:
-            self._is_condition_tried = True
+        if self._ignores_conditions is None:
             # Some servers take the condition and do not keep it. The same bytes do no harm.
-            if self._objects.create(name, manifest):
-                self._condition_is_ignored = True
-
-    _condition_is_ignored = False
+            self._ignores_conditions = self._objects.is_conditional and self._objects.create(name, manifest)
 
     def _taken(self, manifest: _Manifest) -> CheckpointOSError:
         return CheckpointOSError(
@@ -194,7 +195,7 @@ class ObjectStore:
     def _tidy(self, saved: int) -> None:
         """Writes the hint, and removes what the rules do not keep."""
         there = self._there()
-        if self._condition_is_ignored:
+        if self._ignores_conditions:
             self._problems.append(
                 EspalierError(
                     f"{self._objects.shown}: this server ignores conditions of writes (If-None-Match), so nothing keeps a second "

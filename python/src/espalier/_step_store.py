@@ -10,7 +10,7 @@ from ._options import Path
 from ._progress import Report
 
 if TYPE_CHECKING:
-    from .torch._rank_folder import RankFolder
+    from ._rank_folder import RankFolder
 
 
 class Saving(Protocol):
@@ -101,11 +101,12 @@ def shared_store(
     threads: int,
 ) -> RankFolder:
     """The same for all processes of torch.distributed together. The states to save are OfRanks."""
+    from ._rank_folder import RankFolder
     from .torch._gloo_ranks import GlooRanks
-    from .torch._rank_folder import RankFolder
+    from .torch._plan import TorchPlan
 
     ranks = GlooRanks()
     with ranks.together():
         _urls.check_local(folder, "a Checkpointer")
         steps = _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)
-    return RankFolder(steps, ranks, incremental, patches)
+    return RankFolder(steps, ranks, GlooRanks(), lambda: TorchPlan(ranks.rank == 0), incremental, patches)

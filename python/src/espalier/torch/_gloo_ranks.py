@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch.distributed as dist
 
 from .._errors import CheckpointOSError, EspalierError
+from .._ranks import outcome, portable, raise_first, result_of
 
 T = TypeVar("T")
 
@@ -35,22 +35,22 @@ class GlooRanks:
         return found if self.rank == 0 else []
 
     def from_first(self, ask: Callable[[], T]) -> T:
-        told: list[Any] = [_outcome(ask) if self.rank == 0 else None]
+        told: list[Any] = [outcome(ask) if self.rank == 0 else None]
         with _answered():
             dist.broadcast_object_list(told, group=self._group, group_src=0)
-        result: T = _result(told[0])
+        result: T = result_of(told[0])
         return result
 
     def deal(self, ask: Callable[[], Sequence[T]]) -> T:
         """What `ask()` gives for this process in rank 0, where it is called: a value for each."""
         dealt: list[Any] | None = None
         if self.rank == 0:
-            values, error = _outcome(ask)
+            values, error = outcome(ask)
             dealt = [(None, error)] * self.count if values is None else [(value, None) for value in values]
         own: list[Any] = [None]
         with _answered():
             dist.scatter_object_list(own, dealt, group=self._group, group_src=0)
-        result: T = _result(own[0])
+        result: T = result_of(own[0])
         return result
 
     @contextlib.contextmanager
@@ -66,44 +66,6 @@ class GlooRanks:
         if failure is not None:
             raise failure
         raise_first(errors)
-
-
-def portable(error: Exception) -> Exception:
-    """The error, or one of its text if another process could not have it."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return EspalierError(f"{type(error).__name__}: {error}")
-    return error
-
-
-def raise_first(errors: Sequence[Exception | None], note: str = "") -> None:
-    """Raises the error of the first rank that has one."""
-    failed = [rank for rank, error in enumerate(errors) if error is not None]
-    if not failed:
-        return
-    error: Any = errors[failed[0]]
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    text = f"{note}rank {failed[0]}{more}: {error}"
-    if isinstance(error, EspalierError):
-        error.args = (text,)
-        raise error
-    # The text of others is not always their argument.
-    raise (CheckpointOSError(text, "io_error") if isinstance(error, OSError) else EspalierError(text)) from error
-
-
-def _outcome(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    try:
-        return ask(), None
-    except Exception as error:
-        return None, portable(error)
-
-
-def _result(outcome: tuple[Any, Exception | None]) -> Any:
-    value, error = outcome
-    if error is not None:
-        raise error
-    return value
 
 
 @contextlib.contextmanager

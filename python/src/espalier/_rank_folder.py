@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
 from ._errors import Corrupt, EspalierError
+from ._frameworks import Framework
 from ._progress import Report
 from ._rank_files import Item, Numbers, Place, Whole
 from ._ranks import Group, portable, raise_first
@@ -81,12 +82,20 @@ class RankFolder:
     """
 
     def __init__(
-        self, steps: _core.Folder, ranks: Group, behind: Group, plan: Callable[[], Plan], incremental: bool, patches: bool
+        self,
+        steps: _core.Folder,
+        ranks: Group,
+        behind: Group,
+        plan: Callable[[], Plan],
+        framework: Framework,
+        incremental: bool,
+        patches: bool,
     ):
         self._steps = steps
         self.ranks = ranks
         self._behind = behind
         self._plan = plan
+        self._framework: Framework = framework
         self._folder = pathlib.Path(os.fsdecode(steps.path(0))).parent
         self._incremental, self._patches = incremental, patches
         self._problems: list[Exception] = []
@@ -158,7 +167,7 @@ class RankFolder:
         with Checkpoint(self._folder / name) as file:
             if file.digest != digest:
                 raise Corrupt(f"{file.name}: this is not the file that step {step} was saved with: its digest is another", "file_changed")
-            return _api.load(self._folder / name, at=_PER_RANK, framework="torch") if _PER_RANK in file else None
+            return _api.load(self._folder / name, at=_PER_RANK, framework=self._framework) if _PER_RANK in file else None
 
     def _agree(self, step: int, state: OfRanks, metadata: Any, options: dict[str, Any], copies: bool) -> _Work:
         """Plans who writes what. Nothing is written before all have agreed on the step."""

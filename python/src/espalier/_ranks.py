@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ._errors import CheckpointOSError, EspalierError
@@ -26,17 +27,49 @@ class Ranks(Protocol):
         """Ends once all processes are there."""
 
 
-class Group(Ranks, Protocol):
+class Group(abc.ABC):
     """Several processes, which exchange Python objects. One thread at a time uses a group."""
 
-    @property
-    def count(self) -> int: ...
+    rank: int
+    count: int
 
+    @abc.abstractmethod
     def gather(self, value: T) -> list[T]:
         """The values of all processes by rank, in rank 0; nothing in others."""
 
+    @abc.abstractmethod
+    def _broadcast(self, value: Any) -> Any:
+        """The value of rank 0."""
+
+    @abc.abstractmethod
+    def _scatter(self, values: Sequence[Any]) -> Any:
+        """The value for this process, of those in rank 0."""
+
+    def from_first(self, ask: Callable[[], T]) -> T:
+        result: T = _result(self._broadcast(_outcome(ask) if self.rank == 0 else None))
+        return result
+
     def deal(self, ask: Callable[[], Sequence[T]]) -> T:
         """What `ask()` gives for this process in rank 0, where it is called: a value for each."""
+        dealt: list[Any] = []
+        if self.rank == 0:
+            values, error = _outcome(ask)
+            dealt = [(None, error)] * self.count if values is None else [(value, None) for value in values]
+        result: T = _result(self._scatter(dealt))
+        return result
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        gathered = self.gather(None if failure is None else portable(failure))
+        errors = self._broadcast(gathered)
+        if failure is not None:
+            raise failure
+        raise_first(errors)
 
 
 class OneProcess:
@@ -75,15 +108,28 @@ def raise_first(errors: Sequence[Exception | None], note: str = "") -> None:
     raise (CheckpointOSError(text, "io_error") if isinstance(error, OSError) else EspalierError(text)) from error
 
 
-def outcome(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
+def _outcome(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
     try:
         return ask(), None
     except Exception as error:
         return None, portable(error)
 
 
-def result_of(told: tuple[Any, Exception | None]) -> Any:
+def _result(told: tuple[Any, Exception | None]) -> Any:
     value, error = told
     if error is not None:
         raise error
     return value
+
+
+@contextlib.contextmanager
+def answered() -> Iterator[None]:
+    """That all processes answered: frameworks raise a RuntimeError once one ended, or a timeout has passed."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise CheckpointOSError(
+            f"another process of the group ended, or did not answer in time ({str(error).splitlines()[0]}); the last complete step "
+            "stays, and restore() of the next run finds it",
+            "io_error",
+        ) from error

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _core, _urls
+from ._errors import EspalierError
 from ._options import Path
 from ._progress import Report
 
 if TYPE_CHECKING:
-    from ._rank_folder import RankFolder
+    from ._frameworks import Framework
+    from ._rank_folder import Plan, RankFolder
+    from ._ranks import Group
 
 
 class Saving(Protocol):
@@ -100,13 +105,34 @@ def shared_store(
     patches: bool,
     threads: int,
 ) -> RankFolder:
-    """The same for all processes of torch.distributed together. The states to save are OfRanks."""
+    """The same for all processes of torch.distributed or jax.distributed together. The states to save are OfRanks."""
     from ._rank_folder import RankFolder
-    from .torch._gloo_ranks import GlooRanks
-    from .torch._plan import TorchPlan
 
-    ranks = GlooRanks()
+    ranks, behind, plan, framework = _job()
     with ranks.together():
         _urls.check_local(folder, "a Checkpointer")
         steps = _core.Folder(os.fsencode(folder), keep, keep_every, best, incremental, patches, threads)
-    return RankFolder(steps, ranks, GlooRanks(), lambda: TorchPlan(ranks.rank == 0), incremental, patches)
+    return RankFolder(steps, ranks, behind, plan, framework, incremental, patches)
+
+
+def _job() -> tuple[Group, Group, Callable[[], Plan], Framework]:
+    """The processes that save together: a group for the program's thread, one for saves in the background, and who plans."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        from .torch._gloo_ranks import GlooRanks
+        from .torch._plan import TorchPlan
+
+        ranks = GlooRanks()
+        return ranks, GlooRanks(), lambda: TorchPlan(ranks.rank == 0), "torch"
+    if jax is not None:
+        from ._jax_ranks import JaxRanks, client
+
+        if client() is not None:
+            from ._jax_plan import JaxPlan
+
+            group = JaxRanks()
+            return group, JaxRanks(), lambda: JaxPlan(group.rank, group.count), "jax"
+    raise EspalierError(
+        "distributed=True saves with the processes of torch.distributed or jax.distributed; call "
+        "torch.distributed.init_process_group() or jax.distributed.initialize() first"
+    )

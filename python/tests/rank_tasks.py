@@ -22,8 +22,8 @@ import pytest
 import torch
 import torch._dynamo  # FSDP and optimizers import it: here, once
 import torch.distributed as dist
-from espalier import _core
-from espalier.torch import _gloo_ranks, _rank_files, _rank_folder, random_state, set_random_state
+from espalier import _core, _rank_files, _rank_folder
+from espalier.torch import _gloo_ranks, _plan, random_state, set_random_state
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor

@@ -23,7 +23,7 @@ def encode(value: Any) -> Parts | None:
     import jax
 
     if isinstance(value, jax.Array):
-        return _array(value) if not _is_key(value) else _key(value)
+        return _array(value) if not is_key(value) else _key(value)
     if isinstance(value, jax.ShapeDtypeStruct):
         return _placeholder(value)
     if isinstance(value, getattr(jax, "Ref", ())):
@@ -145,8 +145,8 @@ def leaf(template: Any) -> Leaf | None:
     if count == 0:
         sharding = None
 
-    label, (number, shape) = None, _spec(template)
-    if _is_key(template):
+    label, (number, shape) = None, spec_of(template)
+    if is_key(template):
         label = _KEY + _implementation(template)
 
     def convert(value: Any) -> Any:
@@ -185,7 +185,7 @@ def rebuild(template: Any, content: Any) -> Any:
 # Arrays.
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
     import jax
 
     return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
@@ -197,13 +197,13 @@ def _name(number: int) -> str:
     return DTYPE_NAMES[number]
 
 
-def _spec(value: Any) -> tuple[int, tuple[int, ...]]:
+def spec_of(value: Any) -> tuple[int, tuple[int, ...]]:
     """The number of the dtype, and the shape, of what a file has for an array or a ShapeDtypeStruct."""
     import jax
 
     from . import _dtypes
 
-    if _is_key(value):
+    if is_key(value):
         value = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(value.shape, value.dtype))
     name = _dtypes.name_of(value.dtype)
     if name is None:
@@ -212,8 +212,8 @@ def _spec(value: Any) -> tuple[int, tuple[int, ...]]:
 
 
 def _placeholder(value: Any) -> Parts:
-    label = _KEY + _implementation(value) if _is_key(value) else None
-    return PLACEHOLDER, label, TensorParts(*_spec(value))
+    label = _KEY + _implementation(value) if is_key(value) else None
+    return PLACEHOLDER, label, TensorParts(*spec_of(value))
 
 
 def _array(value: Any) -> Parts:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _core, _urls
@@ -16,7 +17,9 @@ from ._retention import Retention
 from ._tree import below
 
 if TYPE_CHECKING:
-    from .torch._rank_folder import RankFolder
+    from ._frameworks import Framework
+    from ._rank_folder import Plan, RankFolder
+    from ._ranks import Group
 
 
 class Saving(Protocol):
@@ -145,16 +148,15 @@ def shared_store(
     threads: int,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RankFolder:
-    """The same for all processes of torch.distributed together. The states to save are OfRanks."""
-    from .torch._gloo_ranks import GlooRanks
-    from .torch._rank_folder import RankFolder
+    """The same for all processes of torch.distributed or jax.distributed together. The states to save are OfRanks."""
+    from ._rank_folder import RankFolder
 
-    ranks = GlooRanks()
+    ranks, behind, plan, framework = _job()
     with ranks.together():
         _urls.check_local(folder, "a Checkpointer with distributed=True")
         _urls.check_options(storage_options)
         steps = _folder(folder, keep, keep_every, best, incremental, patches, threads)
-    return RankFolder(steps, ranks, incremental, patches)
+    return RankFolder(steps, ranks, behind, plan, framework, incremental, patches)
 
 
 def _folder(
@@ -168,3 +170,26 @@ def _folder(
 ) -> Folder:
     rule = best and (below("metrics", best[0]), *best[1:])
     return Folder(os.fsencode(folder), keep, keep_every, rule, incremental, patches, threads)
+
+
+def _job() -> tuple[Group, Group, Callable[[], Plan], Framework]:
+    """The processes that save together: a group for the program's thread, one for saves in the background, and who plans."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        from .torch._gloo_ranks import GlooRanks
+        from .torch._plan import TorchPlan
+
+        ranks = GlooRanks()
+        return ranks, GlooRanks(), lambda: TorchPlan(ranks.rank == 0), "torch"
+    if jax is not None:
+        from ._jax_ranks import JaxRanks, client
+
+        if client() is not None:
+            from ._jax_plan import JaxPlan
+
+            group = JaxRanks()
+            return group, JaxRanks(), lambda: JaxPlan(group.rank, group.count), "jax"
+    raise EspalierError(
+        "distributed=True saves with the processes of torch.distributed or jax.distributed; call "
+        "torch.distributed.init_process_group() or jax.distributed.initialize() first"
+    )

@@ -46,16 +46,16 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from torch.futures import Future
 
-from .. import _core
+from .. import _core, _rank_files
 from .._checkpoint import Checkpoint
 from .._checkpointer import DamagedCheckpoint
 from .._errors import CheckpointExists, Corrupt, EspalierError, Unsupported
 from .._node import Node
 from .._options import Check, checks_hashes
+from .._rank_files import Place
 from .._tensor import Tensor
 from .._tree import below
-from . import _rank_files
-from ._rank_files import Place
+from ._plan import item_of, whole_of
 
 _INDEX = "index.espalier"
 _FORMAT = "torch.distributed.checkpoint"
@@ -126,8 +126,12 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         # A planner may give the plan of an earlier save, whose files must stay as they are until the index is replaced.
         name = f"{plan.storage_data}.{uuid.uuid4().hex}.espalier"
-        items = [(item, planner.resolve_data(item)) for item in plan.items]
-        results = _rank_files.write(self.checkpoint_id / name, items, metadata={"format": _FORMAT}, **self._options)
+        items = [item_of(item, planner.resolve_data(item)) for item in plan.items]
+        places = _rank_files.write(self.checkpoint_id / name, items, metadata={"format": _FORMAT}, **self._options)
+        results = [
+            WriteResult(index=item.index, size_in_bytes=item.tensor_storage_size() or 0, storage_data=place)
+            for item, place in zip(plan.items, places, strict=True)
+        ]
         future: Future[list[WriteResult]] = Future()
         future.set_result(results)
         return future
@@ -175,18 +179,25 @@ def _whole_state(
 ) -> tuple[Any, list[tuple[str, list[_rank_files.Part]]], list[str]]:
     """The state that all processes saved, with placeholders for tensors; the key path of each with its parts, as (number of
     the file, key path there, offset); and the names of the files."""
-    names = _rank_files.files_of(metadata)
+    names = sorted({place.file for place in metadata.storage_data.values()})
     numbers = {name: number for number, name in enumerate(names)}
     found: dict[tuple[str | int, ...], Any] = {}
     parts: dict[tuple[str | int, ...], list[_rank_files.Part]] = {}
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(Checkpoint(folder / name)) for name in names}
         for name, path in _paths_of(metadata).items():
-            if isinstance(metadata.state_dict_metadata[name], BytesStorageMetadata):
+            each = metadata.state_dict_metadata[name]
+            if isinstance(each, BytesStorageMetadata):
                 place = metadata.storage_data[MetadataIndex(name)]
                 found[path] = _plain(files[place.file][place.keys[0]])
-            else:
-                found[path], parts[path] = _rank_files.whole(metadata, name, numbers)
+                continue
+            whole = whole_of(each)
+            places = {
+                offsets: metadata.storage_data[MetadataIndex(name, chunk.offsets)]
+                for (offsets, _), chunk in zip(whole.parts, each.chunks, strict=True)
+                if math.prod(chunk.sizes)
+            }
+            found[path], parts[path] = _rank_files.parts_of(whole, places, numbers)
     tensors = [(functools.reduce(below, path, ""), each) for path, each in parts.items()]
     return _nested(found), tensors, names
 

@@ -2,118 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from .._errors import CheckpointOSError, EspalierError
+from .._ranks import Group, answered
 
 T = TypeVar("T")
 
 
-class GlooRanks:
+class GlooRanks(Group):
     """All processes of the default group. Their messages do not mix with those of training, or of other GlooRanks.
 
-    Made by all of them at the same time. The methods of one are called by one thread at a time.
+    Made by all of them at the same time. The timeout is that of gloo's groups: 30 minutes.
     """
 
     def __init__(self) -> None:
-        if not (dist.is_available() and dist.is_initialized()):
-            raise EspalierError("distributed=True saves with torch.distributed; call torch.distributed.init_process_group() first")
         self._group = dist.new_group(backend="gloo")
-        self.rank: int = dist.get_rank()
-        self.count: int = dist.get_world_size()
+        self.rank = dist.get_rank()
+        self.count = dist.get_world_size()
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes by rank, in rank 0; nothing in others."""
         found: list[Any] = [None] * self.count
-        with _answered():
+        with answered():
             dist.gather_object(value, found if self.rank == 0 else None, group=self._group, group_dst=0)
         return found if self.rank == 0 else []
 
-    def from_first(self, ask: Callable[[], T]) -> T:
-        told: list[Any] = [_outcome(ask) if self.rank == 0 else None]
-        with _answered():
+    def _broadcast(self, value: Any) -> Any:
+        told = [value]
+        with answered():
             dist.broadcast_object_list(told, group=self._group, group_src=0)
-        result: T = _result(told[0])
-        return result
+        return told[0]
 
-    def deal(self, ask: Callable[[], Sequence[T]]) -> T:
-        """What `ask()` gives for this process in rank 0, where it is called: a value for each."""
-        dealt: list[Any] | None = None
-        if self.rank == 0:
-            values, error = _outcome(ask)
-            dealt = [(None, error)] * self.count if values is None else [(value, None) for value in values]
+    def _scatter(self, values: Sequence[Any]) -> Any:
         own: list[Any] = [None]
-        with _answered():
-            dist.scatter_object_list(own, dealt, group=self._group, group_src=0)
-        result: T = _result(own[0])
-        return result
-
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        failure: Exception | None = None
-        try:
-            yield
-        except Exception as error:
-            failure = error
-        errors: list[Any] = [None] * self.count
-        with _answered():
-            dist.all_gather_object(errors, None if failure is None else portable(failure), group=self._group)
-        if failure is not None:
-            raise failure
-        raise_first(errors)
-
-
-def portable(error: Exception) -> Exception:
-    """The error, or one of its text if another process could not have it."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return EspalierError(f"{type(error).__name__}: {error}")
-    return error
-
-
-def raise_first(errors: Sequence[Exception | None], note: str = "") -> None:
-    """Raises the error of the first rank that has one."""
-    failed = [rank for rank, error in enumerate(errors) if error is not None]
-    if not failed:
-        return
-    error: Any = errors[failed[0]]
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    text = f"{note}rank {failed[0]}{more}: {error}"
-    if isinstance(error, EspalierError):
-        error.args = (text,)
-        raise error
-    # The text of others is not always their argument.
-    raise (CheckpointOSError(text, "io_error") if isinstance(error, OSError) else EspalierError(text)) from error
-
-
-def _outcome(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    try:
-        return ask(), None
-    except Exception as error:
-        return None, portable(error)
-
-
-def _result(outcome: tuple[Any, Exception | None]) -> Any:
-    value, error = outcome
-    if error is not None:
-        raise error
-    return value
-
-
-@contextlib.contextmanager
-def _answered() -> Iterator[None]:
-    """That all processes answered: gloo raises a RuntimeError once one ended, or the group's timeout has passed."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise CheckpointOSError(
-            f"another process of the group ended, or did not answer in time ({str(error).splitlines()[0]}); the last complete step "
-            "stays, and restore() of the next run finds it",
-            "io_error",
-        ) from error
+        with answered():
+            dist.scatter_object_list(own, list(values) if self.rank == 0 else None, group=self._group, group_src=0)
+        return own[0]

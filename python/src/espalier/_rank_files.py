@@ -1,4 +1,4 @@
-"""The files of the processes of a job: each has the tensors and parts of tensors that torch plans for a process, and one file
+"""The files of the processes of a job: each has the tensors and parts of tensors that this process writes, and one file
 of the whole state refers to them.
 
 A whole tensor is under its name, and parts are a list of {"offsets", "data"}. Parts along the first axis may be runs of elements
@@ -18,24 +18,38 @@ import os
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
-from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
-from torch.distributed.checkpoint.planner import WriteItem, WriteItemType
-from torch.distributed.checkpoint.storage import WriteResult
+from . import _api, _core
+from ._checkpoint import Checkpoint
+from ._errors import CheckpointExists, CheckpointOSError, EspalierError
+from ._tree import below
+from ._wrappers import Placeholder
 
-from .. import _api, _core
-from .._checkpoint import Checkpoint
-from .._errors import CheckpointExists, CheckpointOSError, EspalierError
-from .._torch import by_dtype
-from .._tree import DTYPE_NAMES, below
-from .._wrappers import Placeholder
-
+Numbers = tuple[int, ...]  # one for each axis
 Part = tuple[int, str, list[int]]  # the number of its file, its key path there, and its offset in the whole
 
-
 _CHUNK = 1 << 20  # bytes; docs/format.md
+_PACKED = {"f4_e2m1fn", "i4", "u4", "i2", "u2", "f6_e2m3fn", "f6_e3m2fn", "opaque"}  # whose elements are no bytes
+
+
+class Item(NamedTuple):
+    """A tensor, or a part of it, that one process writes: where it begins in the whole, its shape, that of the whole, and its
+    elements. Or bytes, without axes."""
+
+    name: str
+    offsets: Numbers
+    shape: Numbers
+    whole: Numbers
+    data: Any
+
+
+class Whole(NamedTuple):
+    """A tensor that several processes write: the name of its dtype, its shape, and the offsets and shapes of its parts."""
+
+    dtype: str
+    shape: Numbers
+    parts: list[tuple[Numbers, Numbers]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,100 +65,69 @@ class Place:
 
 def write(
     path: pathlib.Path,
-    items: Iterable[tuple[WriteItem, Any]],
+    items: Iterable[Item],
     own: Mapping[str, Any] | None = None,
     runs: Collection[str] = (),
     **options: Any,
-) -> list[WriteResult]:
-    """Writes the file of a process. With `own`, what it has beside its items, these are under "parts". `runs` are the names of
-    tensors to cut into runs. Options are those of save()."""
+) -> list[Place]:
+    """Writes the file of a process, and returns where each item is. With `own`, what it has beside its items, these are under
+    "parts". `runs` are the names of tensors to cut into runs. Options are those of save()."""
     state: dict[str, Any] = {}
-    placed = [(item, *(_add_runs if item.index.fqn in runs else _add)(state, item, data)) for item, data in items]
+    placed = [_add_runs(state, item) if item.name in runs else (_add(state, item), ()) for item in items]
     before: tuple[str, ...] = () if own is None else ("parts",)
     # Parts of one tensor may overlap in memory, if the program gave it twice.
     _api.save(path, state if own is None else {"parts": state, **own}, views="copy", **options)
     with Checkpoint(path) as checkpoint:
         digest = checkpoint.digest
-    return [
-        WriteResult(
-            index=item.index,
-            size_in_bytes=item.tensor_storage_size() or 0,
-            storage_data=Place(path.name, digest, (*before, *keys), found),
-        )
-        for item, keys, found in placed
-    ]
+    return [Place(path.name, digest, (*before, *keys), found) for keys, found in placed]
 
 
-def _add(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[tuple[str | int, ...], tuple[()]]:
+def _add(state: dict[str, Any], item: Item) -> tuple[str | int, ...]:
     """Puts an item into the state of a file, and returns the keys to it."""
-    name = item.index.fqn
-    if item.type == WriteItemType.BYTE_IO:
-        state[name] = data.getvalue()
-        return (name,), ()
-    chunk, data = item.tensor_data.chunk, data.detach()
-    if chunk.sizes == item.tensor_data.size and name not in state:
-        state[name] = data
-        return (name,), ()
-    parts = state.setdefault(name, [])
-    parts.append({"offsets": tuple(chunk.offsets), "data": data})
-    return (name, len(parts) - 1, "data"), ()
+    if item.shape == item.whole and item.name not in state:
+        state[item.name] = item.data
+        return (item.name,)
+    parts = state.setdefault(item.name, [])
+    parts.append({"offsets": item.offsets, "data": item.data})
+    return (item.name, len(parts) - 1, "data")
 
 
-def _add_runs(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[tuple[str | int, ...], tuple[tuple[int, int], ...]]:
+def _add_runs(state: dict[str, Any], item: Item) -> tuple[tuple[str | int, ...], tuple[tuple[int, int], ...]]:
     """The same for rows, as runs."""
-    name, chunk, elements = item.index.fqn, item.tensor_data.chunk, data.detach().reshape(-1)
-    row, step = math.prod(chunk.sizes[1:]), _CHUNK // data.element_size()
-    start = chunk.offsets[0] * row
+    elements = item.data.reshape(-1)
+    step = _CHUNK // item.data.dtype.itemsize
+    start = item.offsets[0] * math.prod(item.shape[1:])
     end = start + len(elements)
     first = min(-(-start // step) * step, end)
-    last = end if chunk.offsets[0] + chunk.sizes[0] == item.tensor_data.size[0] else max(end // step * step, first)
-    parts = state.setdefault(name, [])
+    last = end if end == math.prod(item.whole) else max(end // step * step, first)
+    parts = state.setdefault(item.name, [])
     found = []
     for begin, stop in ((start, first), (first, last), (last, end)):
         if begin < stop:
             found.append((len(parts), begin))
             parts.append({"offsets": (begin,), "data": elements[begin - start : stop - start]})
-    return (name,), tuple(found)
+    return (item.name,), tuple(found)
 
 
-def cut_in_rows(metadata: Metadata) -> set[str]:
-    """The names of the tensors that can be cut into runs: each of their parts has whole rows."""
-    found = set()
-    for name, each in metadata.state_dict_metadata.items():
-        if isinstance(each, TensorStorageMetadata) and len(each.chunks) > 1 and not _is_pairs(each):
-            if all(chunk.sizes[1:] == each.size[1:] for chunk in each.chunks if math.prod(chunk.sizes)):
-                found.add(name)
-    return found
+def can_be_runs(tensor: Whole) -> bool:
+    """Whether each of several parts has whole rows, of elements that fill bytes."""
+    rows = all(shape[1:] == tensor.shape[1:] for _, shape in tensor.parts if math.prod(shape))
+    return len(tensor.parts) > 1 and rows and tensor.dtype not in _PACKED
 
 
-def _is_pairs(each: TensorStorageMetadata) -> bool:
-    """Whether an item of torch has two elements."""
-    return bool(each.properties.dtype == getattr(torch, "float4_e2m1fn_x2", None))
-
-
-def files_of(metadata: Metadata) -> list[str]:
-    """The names of the files that have the items."""
-    return sorted({place.file for place in metadata.storage_data.values()})
-
-
-def whole(metadata: Metadata, name: str, numbers: Mapping[str, int]) -> tuple[Placeholder, list[Part]]:
-    """What a tensor is that was saved in parts, and its parts. `numbers` has those of the files."""
-    each: TensorStorageMetadata = metadata.state_dict_metadata[name]
-    twice = _is_pairs(each)
+def parts_of(tensor: Whole, places: Mapping[Numbers, Place], numbers: Mapping[str, int]) -> tuple[Placeholder, list[Part]]:
+    """What stands for a tensor in the whole state, and its parts. `places` has those of its parts by their offsets, and `numbers`
+    those of the files."""
     parts: list[Part] = []
-    for chunk in each.chunks:
-        if math.prod(chunk.sizes):
-            place = metadata.storage_data[MetadataIndex(name, chunk.offsets)]
-            where = functools.reduce(below, place.keys, "")
-            parts += [(numbers[place.file], f"{where}/{i}/data", [begin]) for i, begin in place.runs]
-            if not place.runs:
-                parts.append((numbers[place.file], where, list(_doubled(chunk.offsets, twice))))
-    return Placeholder(DTYPE_NAMES[by_dtype()[each.properties.dtype]], _doubled(each.size, twice)), parts
-
-
-def _doubled(numbers: Any, twice: bool) -> tuple[int, ...]:
-    """Of elements, where an item of torch has two."""
-    return (*numbers[:-1], 2 * numbers[-1]) if twice else tuple(numbers)
+    for offsets, shape in tensor.parts:
+        if not math.prod(shape):
+            continue
+        place = places[offsets]
+        where = functools.reduce(below, place.keys, "")
+        parts += [(numbers[place.file], f"{where}/{i}/data", [begin]) for i, begin in place.runs]
+        if not place.runs:
+            parts.append((numbers[place.file], where, list(offsets)))
+    return Placeholder(tensor.dtype, tensor.shape), parts
 
 
 @contextlib.contextmanager

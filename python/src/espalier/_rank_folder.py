@@ -1,8 +1,8 @@
-"""Steps that the processes of torch.distributed save together, into a folder that all of them see.
+"""Steps that the processes of a job save together, into a folder that all of them see.
 
 Each process writes its file, step_00000010.<id>.r00003.espalier. Then rank 0 writes step_00000010.espalier, an ordinary file of the
 whole state, which refers to these: only with it the step exists. A process that dies leaves files to which nothing refers; the
-next save removes them. torch.distributed.checkpoint plans which process writes what.
+next save removes them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,18 @@ import pathlib
 import re
 import threading
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-import torch
-from torch.distributed.checkpoint import DefaultSavePlanner
-from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import SavePlan, WriteItem
-from torch.distributed.checkpoint.storage import WriteResult
-
-from .. import _api, _core
-from .._checkpoint import Checkpoint
-from .._errors import Corrupt, EspalierError
-from .._progress import Progress, Report
-from .._step_store import Folder, OfRanks
-from . import _rank_files
-from ._gloo_ranks import GlooRanks, portable, raise_first
-from ._split import Split, copied, rebuilt
+from . import _api, _core, _rank_files
+from ._checkpoint import Checkpoint
+from ._errors import Corrupt, EspalierError
+from ._frameworks import Framework
+from ._progress import Progress, Report
+from ._rank_files import Item, Numbers, Place, Whole
+from ._ranks import Group, portable, raise_first
+from ._split import Split, rebuilt
+from ._step_store import Folder, OfRanks
 
 # The 0 before the id lets the file of the step be the last one by name, as `espalier prune --keep-last` counts.
 _RANK_FILE = re.compile(r"step_\d{8,19}\.0[0-9a-f]{32}\.r\d{5,}\.espalier")
@@ -38,11 +33,30 @@ _RANKS = "ranks"  # in the metadata of a step: the files of the ranks, in order
 _PER_RANK = "per_rank"  # in the file of a rank
 
 
-class _Plan(NamedTuple):
-    """What one process does for a step, as rank 0 deals it."""
+class Plan(Protocol):
+    """Which process writes what of one state: the part that a framework has in a save."""
+
+    def split(self, state: Any) -> Split:
+        """The state without tensors, and the tensors of the framework."""
+
+    def local(self, tensors: Mapping[str, Any]) -> Any:
+        """What this process has of these, to be sent to rank 0."""
+
+    def deal(self, plans: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Whole]]:
+        """In rank 0: what each process writes, to be sent to it, and all tensors."""
+
+    def items(self, dealt: Any, copies: bool) -> list[Item]:
+        """What this process writes; with `copies`, nothing in it changes when the state does."""
+
+    def own_copy(self, value: Any) -> Any:
+        """A copy of a tensor in the state that this process has for itself; None for other values."""
+
+
+class _Dealt(NamedTuple):
+    """What one process does for a step, as rank 0 tells it."""
 
     id: str
-    items: SavePlan
+    items: Any
     runs: set[str]
     bases: list[str]
 
@@ -52,25 +66,37 @@ class _Work:
     """A save that was agreed on. What it needs of the state does not change any more if that was copied."""
 
     step: int
-    plan: _Plan
-    items: list[tuple[WriteItem, torch.Tensor]]
+    dealt: _Dealt
+    items: list[Item]
     own: dict[str, Any]
     split: Split
     metadata: dict[str, Any]
-    described: Metadata | None  # in rank 0: all tensors and their parts
+    tensors: dict[str, Whole]  # in rank 0
     options: dict[str, Any]
 
 
 class RankFolder:
     """A StepStore of all processes, each of which calls the same methods in the same order.
 
-    `steps` has the rules of what to keep. The state of a save is an OfRanks.
+    `steps` has the rules of what to keep. The state of a save is an OfRanks. Saves in the background use the group `behind`, while the
+    program uses `ranks`.
     """
 
-    def __init__(self, steps: Folder, ranks: GlooRanks, incremental: bool, patches: bool):
+    def __init__(
+        self,
+        steps: Folder,
+        ranks: Group,
+        behind: Group,
+        plan: Callable[[], Plan],
+        framework: Framework,
+        incremental: bool,
+        patches: bool,
+    ):
         self._steps = steps
         self.ranks = ranks
-        self._behind = GlooRanks()  # for saves in the background, which go on while `ranks` are used
+        self._behind = behind
+        self._plan = plan
+        self._framework: Framework = framework
         self._folder = pathlib.Path(os.fsdecode(steps.path(0))).parent
         self._incremental, self._patches = incremental, patches
         self._problems: list[Exception] = []
@@ -151,50 +177,44 @@ class RankFolder:
         with Checkpoint(self._folder / name) as file:
             if file.digest != digest:
                 raise Corrupt(f"{file.name}: this is not the file that step {step} was saved with: its digest is another", "file_changed")
-            return _api.load(self._folder / name, at=_PER_RANK, framework="torch") if _PER_RANK in file else None
+            return _api.load(self._folder / name, at=_PER_RANK, framework=self._framework) if _PER_RANK in file else None
 
     def _agree(self, step: int, state: OfRanks, metadata: Any, options: dict[str, Any], copies: bool) -> _Work:
-        """Lets torch plan who writes what. Nothing is written before all have agreed on the step."""
-        planner = DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
-        described: Metadata | None = None
+        """Plans who writes what. Nothing is written before all have agreed on the step."""
+        plan = self._plan()
+        tensors: dict[str, Whole] = {}
 
-        def plan() -> SavePlan:
-            planner.set_up_planner(split.tensors, is_coordinator=self.ranks.rank == 0)
-            return planner.create_local_plan()
-
-        def deal() -> list[_Plan]:
-            nonlocal described
+        def deal() -> list[_Dealt]:
             raise_first([error for _, _, error in gathered])
             for rank, (other, _, _) in enumerate(gathered):
                 if other != step:
                     raise EspalierError(f"rank {rank} saves step {other}, and rank 0 saves step {step}; save the same step in all")
-            plans, described = planner.create_global_plan([plan for _, plan, _ in gathered])
-            if unknown := sorted(described.state_dict_metadata.keys() - split.tensors.keys() - split.twins.keys()):
+            dealt, found = plan.deal([local for _, local, _ in gathered])
+            tensors.update(found)
+            if unknown := sorted(tensors.keys() - split.tensors.keys() - split.twins.keys()):
                 raise EspalierError(
                     f"{', '.join(unknown[:3])}: rank 0 has no tensor there, and another rank has one; give all the same keys, or "
                     "save what is of one rank with per_rank=",
                     path=unknown[0],
                 )
-            name, runs, bases = f"0{uuid.uuid4().hex}", _rank_files.cut_in_rows(described), self._bases(step)
-            own = [[base] for base in bases] if len(bases) == len(plans) else [bases] * len(plans)
-            return [_Plan(name, each, runs, base) for each, base in zip(plans, own, strict=True)]
+            name, bases = f"0{uuid.uuid4().hex}", self._bases(step)
+            runs = {key for key, each in tensors.items() if _rank_files.can_be_runs(each)}
+            own = [[base] for base in bases] if len(bases) == len(dealt) else [bases] * len(dealt)
+            return [_Dealt(name, each, runs, base) for each, base in zip(dealt, own, strict=True)]
 
-        failure, split, own, local = None, Split(None), {}, SavePlan([])
+        failure, split, own, local = None, plan.split(None), {}, None
         try:
-            split = Split(state.shared)
+            split = plan.split(state.shared)
             if state.own is not None:
-                own = {_PER_RANK: rebuilt(state.own, copied)}
-            local = plan()
+                own = {_PER_RANK: rebuilt(state.own, lambda value, _: plan.own_copy(value))}
+            local = plan.local(split.tensors)
         except Exception as error:
-            failure = error
-        gathered = self.ranks.gather((step, local, None if failure is None else portable(failure)))
+            failure = portable(error)
+        gathered = self.ranks.gather((step, local, failure))
         dealt = self.ranks.deal(deal)
-        planner.finish_plan(dealt.items)
         with self.ranks.together():
-            data = [(item, planner.resolve_data(item).detach()) for item in dealt.items.items]
-            if copies:
-                data = [(item, value.to("cpu", copy=True)) for item, value in data]
-        return _Work(step, dealt, data, own, split, metadata, described, options)
+            items = plan.items(dealt.items, copies)
+        return _Work(step, dealt, items, own, split, metadata, tensors, options)
 
     def _bases(self, step: int) -> list[str]:
         """The files of the ranks of the newest step beside this one, in rank order."""
@@ -221,41 +241,42 @@ class RankFolder:
                 raise Corrupt(f"{file.name}: its metadata name files of ranks that are none", "tree_invalid")
         return [(name, digest) for name, digest in files]
 
-    def _finish(self, work: _Work, ranks: GlooRanks, progress: Report | None) -> None:
-        name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.plan.id}.r{ranks.rank:05d}.espalier"
-        written, failure = None, None
+    def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
+        name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
+        written, digest, failure = None, None, None
         try:
-            written = _rank_files.write(
+            places = _rank_files.write(
                 self._folder / name,
                 work.items,
                 work.own,
-                work.plan.runs,
+                work.dealt.runs,
                 metadata={"step": work.step, "rank": ranks.rank, "ranks": ranks.count},
-                base=[self._folder / base for base in work.plan.bases],
+                base=[self._folder / base for base in work.dealt.bases],
                 patches=self._patches,
                 progress=progress,
                 **work.options,
             )
+            written = [((item.name, item.offsets), place) for item, place in zip(work.items, places, strict=True)]
             with Checkpoint(self._folder / name) as file:
                 digest = file.digest
         except Exception as error:
             failure = portable(error)
         # An error is told to all: otherwise the others would wait for this one.
-        gathered = ranks.gather(((name, None if failure else digest), written, failure))
+        gathered = ranks.gather(((name, digest), written, failure))
         ranks.from_first(lambda: self._commit(work, gathered))
 
     def _commit(self, work: _Work, gathered: list[Any]) -> None:
         """In rank 0: writes the file of the step, with which it exists, and removes what is not kept."""
         raise_first([failure for _, _, failure in gathered], f"step {work.step} was not saved: ")
-        assert work.described is not None
-        described = dataclasses.replace(
-            work.described, storage_data={each.index: each.storage_data for _, written, _ in gathered for each in written}
-        )
+        places: dict[str, dict[Numbers, Place]] = {}
+        for _, written, _ in gathered:
+            for (key, offsets), place in written:
+                places.setdefault(key, {})[offsets] = place
         path = pathlib.Path(os.fsdecode(self.path(work.step)))
         _rank_files.check_replaceable(path)
         names = [name for (name, _), _, _ in gathered]
         numbers = {name: number for number, name in enumerate(names)}
-        parts = {key: _rank_files.whole(described, key, numbers)[1] for key in work.split.tensors}
+        parts = {key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1] for key in work.split.tensors}
         parts.update({key: parts[first] for key, first in work.split.twins.items()})
         _core.save_joined(
             os.fsencode(path),

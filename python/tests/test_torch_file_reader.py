@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
-from espalier.torch import EspalierWriter, FileReader  # noqa: E402
+from espalier.torch import EspalierReader, EspalierWriter, FileReader  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.checkpoint.api import CheckpointException  # noqa: E402
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save  # noqa: E402
@@ -69,7 +69,47 @@ def worker(rank, world, folder):
     assert equal(state, full_state())
     dcp.save(state, checkpoint_id=f"{folder}/of_torch")
     dcp.save(state, storage_writer=EspalierWriter(f"{folder}/ours"))
+    resume(rank, mesh, pathlib.Path(folder))
     dist.destroy_process_group()
+
+
+def resume(rank, mesh, folder):
+    """Four steps of a sharded model, and two of them again: after the folder that was saved, and after one file of it."""
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    def begin(seed):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 2))
+        fully_shard(model, mesh=mesh)
+        torch.manual_seed(seed + rank)
+        return model, torch.optim.AdamW(model.parameters())
+
+    def state_of(model, optimizer):
+        states = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+        return {**states, "random": {f"of {rank}": espalier.torch.random_state()}}
+
+    def two_steps(model, optimizer):
+        for _ in range(2):
+            model(torch.randn(4, 8)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"weights": {name: value.full_tensor() for name, value in model.state_dict().items()}, "random": torch.get_rng_state()}
+
+    whole = begin(5)
+    two_steps(*whole)
+    dcp.save(state_of(*whole), storage_writer=EspalierWriter(folder / "sharded"))
+    wanted = two_steps(*whole)
+    if rank == 0:
+        espalier.save(folder / "whole.espalier", espalier.load(folder / "sharded", framework="torch"))
+    dist.barrier()
+    for reader in (EspalierReader(folder / "sharded"), FileReader(folder / "whole.espalier")):
+        again = begin(9)
+        state = state_of(*again)
+        dcp.load(state, storage_reader=reader)
+        set_state_dict(*again, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        espalier.torch.set_random_state(state["random"][f"of {rank}"])
+        assert equal(two_steps(*again), wanted)
 
 
 def test_processes_read_a_file_and_their_folders_become_files(tmp_path):

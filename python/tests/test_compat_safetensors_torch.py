@@ -169,7 +169,8 @@ def test_models_are_saved_and_loaded_as_safetensors_does(tmp_path, metadata):
     with pytest.raises(ValueError, match=r"'turned' is not contiguous; use save_model\(..., force_contiguous=True\)"):
         our_torch.save_model(model, path, force_contiguous=False)
     linear = nn.Linear(3, 3)
-    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "bias", "weight"\s+Unexpected key\(s\) .*"turned"'):
+    missing = r'Missing key\(s\) in state_dict: "bias", "weight"\s+Unexpected key\(s\) .*"turned"'
+    with pytest.raises(RuntimeError, match=missing):
         our_torch.load_model(linear, path)
     mine, theirs = (
         load(nn.Linear(3, 3), path, strict=False) for load in (our_torch.load_model, their_torch.load_model)

@@ -8,6 +8,11 @@ import subprocess
 import sys
 
 import espalier
+
+if __name__ == "__main__":  # before the others are imported
+    import espalier.compat.safetensors
+
+    espalier.compat.safetensors.substitute()
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -43,7 +48,7 @@ def pipeline_of(seed):
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if ".safetensors" in path.name}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.safetensors*")}
 
 
 def parsed(data):
@@ -87,10 +92,8 @@ def test_pipelines_and_models_are_read_and_written(tmp_path):
     for name, size in SIZES.items():
         (theirs / name).mkdir()
         huggingface_hub.save_torch_model(model, theirs / name, max_shard_size=size, metadata={"by": "hand"})
-    program = "import espalier.compat.safetensors as s; s.substitute(); import pathlib, sys, test_substituted as t; t.substituted(*map(pathlib.Path, sys.argv[1:]))"
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])}
-    command = [sys.executable, "-W", "ignore", "-c", program, str(theirs), str(mine)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", __file__, str(theirs), str(mine)]
+    done = subprocess.run(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [image_of(pipeline)] * 2
     written, again = contents(theirs), contents(mine)
@@ -106,3 +109,7 @@ def test_pipelines_and_models_are_read_and_written(tmp_path):
     with espalier.open(mine / "model.espalier") as file:
         assert file.verify().has_hashes and file.metadata["format"] == "pt"
         assert torch.equal(file.load(framework="torch")["embedding.weight"], model.embedding.weight)
+
+
+if __name__ == "__main__":
+    substituted(*map(pathlib.Path, sys.argv[1:]))

@@ -31,8 +31,9 @@ def full_state():
     model(torch.ones(4, 6)).sum().backward()
     optimizer.step()
     return {
-        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 7, "text": "a", "large": torch.randn(700, 1000),
-        "columns": torch.randn(5, 1000).bfloat16(), "history": [{"loss": 1.5}, torch.ones(2)], "plain": [1, (2, "b")], "pair": (torch.ones(2), 1),
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 7, "text": "a",
+        "large": torch.randn(700, 1000), "columns": torch.randn(5, 1000).bfloat16(),
+        "history": [{"loss": 1.5}, torch.ones(2)], "plain": [1, (2, "b")], "pair": (torch.ones(2), 1),
     }  # fmt: skip
 
 
@@ -95,7 +96,8 @@ def resume(rank, mesh, folder):
             model(torch.randn(4, 8)).square().sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-        return {"weights": {name: value.full_tensor() for name, value in model.state_dict().items()}, "random": torch.get_rng_state()}
+        weights = {name: value.full_tensor() for name, value in model.state_dict().items()}
+        return {"weights": weights, "random": torch.get_rng_state()}
 
     whole = begin(5)
     two_steps(*whole)
@@ -130,7 +132,8 @@ def test_processes_read_a_file_and_their_folders_become_files(tmp_path):
         assert equal(loaded, theirs) and equal(loaded, full_state())
         # One file, and back to a folder of torch's own, which torch reads.
         espalier.save(tmp_path / f"{folder}.espalier", loaded)
-        dcp.save(espalier.load(tmp_path / f"{folder}.espalier", framework="torch"), checkpoint_id=tmp_path / f"{folder}.back", no_dist=True)
+        whole = espalier.load(tmp_path / f"{folder}.espalier", framework="torch")
+        dcp.save(whole, checkpoint_id=tmp_path / f"{folder}.back", no_dist=True)
         state = empty(full_state())
         dcp.load(state, checkpoint_id=tmp_path / f"{folder}.back", no_dist=True)
         assert equal(state, full_state())
@@ -159,8 +162,9 @@ def test_files_of_other_formats(tmp_path):
 
 def test_elements_of_all_kinds(file):
     state = {
-        "f4": torch.arange(12, dtype=torch.uint8).reshape(3, 4).view(torch.float4_e2m1fn_x2), "f8": torch.ones(4).to(torch.float8_e4m3fn),
-        "complex": torch.ones(2, dtype=torch.complex64), "none": torch.zeros(0, 3), "scalar": torch.tensor(2.5), "flag": torch.tensor([True]),
+        "f4": torch.arange(12, dtype=torch.uint8).reshape(3, 4).view(torch.float4_e2m1fn_x2), "scalar": torch.tensor(2.5),
+        "f8": torch.ones(4).to(torch.float8_e4m3fn), "complex": torch.ones(2, dtype=torch.complex64), "none": torch.zeros(0, 3),
+        "flag": torch.tensor([True]),
     }  # fmt: skip
     espalier.save(file, {**state, "numpy": np.float32(1.5), "wide": espalier.spec((2, 2), "f32")})
 

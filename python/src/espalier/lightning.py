@@ -140,13 +140,15 @@ def patch() -> None:
         espalier.lightning.patch()
         model = Model.load_from_checkpoint("fitted/last.ckpt")
 
-    Lightning asks no plugin there, so this replaces the function that it reads files with, for the whole process. What torch saved is
-    read as before. hparams_file=, strict= and keywords are Lightning's own and mean the same; map_location= means what it does for
-    tensors that were saved on the CPU, as a file does not say where they were. To call this again does nothing.
+    Lightning asks no plugin there, so this replaces the function that it reads files with, for the whole process. What torch
+    saved is read as before. hparams_file=, strict= and keywords are Lightning's own and mean the same; map_location= means what
+    it does for tensors that were saved on the CPU, as a file does not say where they were. To call this again does nothing.
     """
     plain = getattr(saving, "pl_load", None)
     if plain is None:
-        raise Unsupported(f"Lightning {lightning_version} has no lightning.pytorch.core.saving.pl_load, which patch() replaces; use 2.6")
+        raise Unsupported(
+            f"Lightning {lightning_version} has no lightning.pytorch.core.saving.pl_load, which patch() replaces; use 2.6"
+        )
     if getattr(plain, "func", None) is not _pl_load:
         saving.pl_load = functools.partial(_pl_load, plain)
 

@@ -27,10 +27,11 @@ from ._distributed import _deliver, _ranges
 class FileReader(StorageReader):  # type: ignore[misc]  # torch's types are not checked
     """Loads one file into the processes of a job: `dcp.load(state, storage_reader=FileReader("run.espalier"))`.
 
-    The file is of any format that espalier.open() opens, such as safetensors or `.pt`, or a URL of one. Each process opens it, and
-    reads and checks what its parts need alone. Names are torch's: the keys joined with dots, so that an optimizer's state is
-    found under the number 0 and under the text "0". Values that are no tensors come back as plain values: nothing of the file is
-    unpickled. As with torch's own reader, tensors get the dtype of the state's, and a name that the file lacks is an error.
+    The file is of any format that espalier.open() opens, such as safetensors or `.pt`, or a URL of one. Each process opens it,
+    and reads and checks what its parts need alone. Names are torch's: the keys joined with dots, so that an optimizer's state
+    is found under the number 0 and under the text "0". Values that are no tensors come back as plain values: nothing of the
+    file is unpickled. As with torch's own reader, tensors get the dtype of the state's, and a name that the file lacks is an
+    error.
 
     `mapped`, `threads` and `storage_options` are those of espalier.open().
     """
@@ -66,7 +67,8 @@ class FileReader(StorageReader):  # type: ignore[misc]  # torch's types are not 
         try:
             planner.set_up_planner(_outline(state), None, True)
         except ValueError as error:
-            raise EspalierError(f"{self._file.name}: torch would give two values one name: {error}", "name_collision") from error
+            message = f"{self._file.name}: torch would give two values one name: {error}"
+            raise EspalierError(message, "name_collision") from error
         _, metadata = planner.create_global_plan([planner.create_local_plan()])
         self._keys = metadata.planner_data
         return metadata

@@ -34,8 +34,8 @@ def substitute() -> None:
         import transformers
 
     It sets sys.modules["safetensors"] and those of .numpy, .torch and .flax, for the whole process, and so comes first in a
-    program: it is an error if safetensors was imported before, as others then hold its functions. The package safetensors stays
-    installed, since libraries ask for its version. To call this again does nothing.
+    program: it is an error if safetensors was imported before, as others then hold its functions. The package safetensors
+    stays installed, since libraries ask for its version. To call this again does nothing.
     """
     ours = sys.modules[__name__]
     if sys.modules.get("safetensors") is ours:
@@ -58,6 +58,6 @@ def substitute() -> None:
 
 
 __all__ = [
-    "SafetensorError", "TensorSpec", "__version__", "_safe_open_handle", "deserialize", "safe_open", "serialize", "serialize_file",
-    "substitute",
+    "SafetensorError", "TensorSpec", "__version__", "_safe_open_handle", "deserialize", "safe_open", "serialize",
+    "serialize_file", "substitute",
 ]  # fmt: skip

@@ -16,7 +16,8 @@ from . import _save
 from ._open import DTYPES
 
 # By the names that TensorSpec takes: torch's, where numpy has another.
-_NAMES = {_dtypes.NUMPY_NAMES[name]: name for name in DTYPES if name not in _dtypes.PACKED} | {"float4_e2m1fn_x2": "f4_e2m1fn"}
+_NAMES = {_dtypes.NUMPY_NAMES[name]: name for name in DTYPES if name not in _dtypes.PACKED}
+_NAMES["float4_e2m1fn_x2"] = "f4_e2m1fn"
 _BY_CODE = {code: name for name, code in DTYPES.items()}
 
 
@@ -24,8 +25,8 @@ _BY_CODE = {code: name for name, code in DTYPES.items()}
 class TensorSpec:
     """A tensor in memory: `dtype` such as "float32", its shape, the address of its elements in C order, and their bytes.
 
-    `dtype` becomes the name that a file has, such as "F32". An item of "float4_e2m1fn_x2" is two elements, so `shape` becomes that
-    of the elements. The memory is the caller's: it must be there, unchanged, until serialize() or serialize_file() returns.
+    `dtype` becomes the name that a file has, such as "F32". An item of "float4_e2m1fn_x2" is two elements, so `shape` becomes
+    that of the elements. The memory is the caller's: it must be there, unchanged, until serialize() or serialize_file() returns.
     """
 
     dtype: str

@@ -152,12 +152,26 @@ def test_files_of_other_formats(tmp_path):
     torch.save(state, tmp_path / "run.pt")
     espalier.save_safetensors(tmp_path / "model.safetensors", dict(state["model"]))
     espalier.save("memory://run.espalier", state)
-    for path in (tmp_path / "run.pt", "memory://run.espalier"):
+    dcp.save(state, checkpoint_id=tmp_path / "of_torch", no_dist=True)
+    dcp.save(state, storage_writer=EspalierWriter(tmp_path / "ours"), no_dist=True)
+    for path in (tmp_path / "run.pt", "memory://run.espalier", tmp_path / "of_torch", tmp_path / "ours"):
         assert equal(load(empty(state), path), state)
     assert equal(load(empty(state["model"]), tmp_path / "model.safetensors", mapped=False), state["model"])
     emptied = empty(state["model"])
     dcp.load(emptied, checkpoint_id=tmp_path / "model.safetensors", storage_reader=FileReader(), no_dist=True)
     assert equal(emptied, state["model"])
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("this was run",))
+
+
+def test_nothing_of_a_folder_is_unpickled(tmp_path, capsys):
+    dcp.save({"w": torch.ones(3), "own": Evil()}, checkpoint_id=tmp_path, no_dist=True)
+    state = load({"w": torch.zeros(3), "own": 1}, tmp_path)
+    assert isinstance(state["own"], espalier.Record) and state["w"].sum() == 3
+    assert "this was run" not in capsys.readouterr().out
 
 
 def test_elements_of_all_kinds(file):

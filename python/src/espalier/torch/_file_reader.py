@@ -27,7 +27,7 @@ from ._distributed import _deliver, _ranges
 class FileReader(StorageReader):  # type: ignore[misc]  # torch's types are not checked
     """Loads one file into the processes of a job: `dcp.load(state, storage_reader=FileReader("run.espalier"))`.
 
-    The file is of any format that espalier.open() opens, such as safetensors or `.pt`, or a URL of one. Each process opens it,
+    The file is of any format that espalier.open() opens, such as safetensors or `.pt`, a URL, or a folder. Each process opens it,
     and reads and checks what its parts need alone. Names are torch's: the keys joined with dots, so that an optimizer's state
     is found under the number 0 and under the text "0". Values that are no tensors come back as plain values: nothing of the
     file is unpickled. As with torch's own reader, tensors get the dtype of the state's, and a name that the file lacks is an
@@ -59,7 +59,7 @@ class FileReader(StorageReader):  # type: ignore[misc]  # torch's types are not 
             raise EspalierError("pass a file: FileReader(path), or checkpoint_id=path")
         self._file = Checkpoint(self._path, **self._options)
         state = self._file.state
-        if not isinstance(state, Node) or state.kind not in ("dict", "record"):
+        if not isinstance(state, Node) or state.kind != "dict":
             raise Unsupported(f"{self._file.name}: its state is no dict, which torch.distributed.checkpoint loads alone")
         self._file._tell_notes()
         # torch's own planner makes the names, as it does for a state to save.
@@ -116,7 +116,7 @@ def _outline(found: Any) -> Any:
     if isinstance(found, Tensor):
         return _meta(found)
     if isinstance(found, Node):
-        if found.kind in ("dict", "record"):
+        if found.kind == "dict":
             return {key: _outline(value) for key, value in found.items()}
         if found.kind == "list":
             return [_outline(value) for value in found.values()]

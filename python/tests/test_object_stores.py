@@ -1,5 +1,6 @@
 """Checkpointer and save_async() in object stores: nothing is lost, nothing is read half-done."""
 
+import asyncio
 import datetime
 import json
 import os
@@ -45,6 +46,8 @@ def quick(monkeypatch):
     """An empty file system of fsspec. Requests are repeated at once, and by this package alone."""
     monkeypatch.setattr(_retry, "DELAYS", (0,) * 8)
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda delay, *result: sleep(0, *result))  # of s3fs, which waits before it gives up
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
     yield
@@ -105,6 +108,23 @@ def test_the_same_program_on_a_folder_and_in_stores(where, tmp_path, server, run
     assert len(names) == 7 and {"step_00000090.json", "step_00000100.2.json", "step_00000101.json", "LATEST"} < set(names)
 
 
+def test_of_two_manifests_of_a_step_the_later_counts():
+    """A writer that is killed after the second save of a step leaves both."""
+    store = MemoryFileSystem.store
+    with espalier.Checkpointer("memory://run", background=False) as ck:
+        ck.save(1, {"n": 1})
+        before = dict(store)
+        ck.save(1, {"n": 2})
+        assert before.keys() & store.keys() == {"/run/LATEST"}
+    latest = store["/run/LATEST"]
+    store.update(before)
+    store["/run/LATEST"] = latest
+    with espalier.Checkpointer("memory://run", background=False) as ck:
+        assert ck.restore() == ({"n": 2}, 1) and espalier.load(ck.path(1)) == {"n": 2}
+        ck.save(2, {})
+        assert ck.steps == [1, 2] and not (before.keys() & store.keys()) - {"/run/LATEST"}
+
+
 def test_what_stays_is_what_stays_in_a_folder(tmp_path):
     chance = random.Random(3)
     for run in range(12):
@@ -136,9 +156,10 @@ def test_saves_under_faults(server, proxy, run):
     give_up, chance = [False], random.Random(5)
     proxy.fault = lambda request: "503" if give_up[0] and manifest_put(request) else faults(request)
     ck = espalier.Checkpointer(run, keep=3, background=False, storage_options=s3_server.options(proxy.url))
-    saved, gave_up = 0, 0
+    saved, gave_up, made_to = 0, 0, 0
     for step in range(1, SAVES + 1):
         give_up[0] = step > 2 and chance.random() < 0.1
+        made_to += give_up[0]
         try:
             ck.save(step, {"w": np.full(3000, step, np.float32), "step": step})
             saved = step
@@ -155,8 +176,9 @@ def test_saves_under_faults(server, proxy, run):
                 assert saved <= found <= step and state["step"] == found and (state["w"] == found).all()
                 for each in reader.steps:
                     assert reader.restore(step=each)[0]["step"] == each
-    assert saved > SAVES * 0.7 and min(faults.counts.values()) > 0
-    print(f"{SAVES} saves: {gave_up} gave up; requests {faults.counts}")
+    print(f"{SAVES} saves: {gave_up} gave up, {made_to} were made to; requests {faults.counts}")
+    # Nine bad answers to one request are rare.
+    assert made_to <= gave_up <= made_to + 1 + SAVES // 50 and min(faults.counts.values()) > 0
     proxy.fault = lambda request: "ok"
     ck.save(SAVES + 1, {})
     assert ck.steps[-1] == SAVES + 1 and len(ck.steps) == 3

@@ -210,7 +210,7 @@ class ObjectStore:
         with self._noting():
             self._objects.write(_HINT, json.dumps(newest[-_HINTED:]).encode())
         for name in sorted(name for names in there.values() for name in names.values()):
-            if other is None and name not in newest:
+            if name not in newest:
                 with self._noting(), contextlib.suppress(CheckpointNotFound):
                     self._remove(name)
 

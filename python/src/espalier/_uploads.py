@@ -123,4 +123,13 @@ def _finish() -> None:
 # what atexit has. What the module threading is told later, it calls earlier: so its pools must be imported before.
 with contextlib.suppress(RuntimeError):  # at the end of Python already, where AsyncSave's own end waits
     getattr(threading, "_register_atexit", atexit.register)(_finish)
-os.register_at_fork(after_in_child=_last.clear)
+
+
+def _forget_all() -> None:
+    """In a forked child, which has none of the threads, and where another one may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _last.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -196,6 +196,28 @@ def test_a_label_that_a_tensor_cannot_have_is_no_error(file):
         assert torch.equal(espalier.load(file, framework="torch")["w"], torch.arange(3))
 
 
+def test_a_state_dict_is_saved_as_safetensors_as_it_is(tmp_path):
+    from safetensors.torch import save_file
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))  # whose version is 2
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    save_file(module.state_dict(), theirs)
+    for state in (module, module.state_dict(), dict(module.state_dict())):
+        assert espalier.save_safetensors(ours, state) == []
+        assert ours.read_bytes() == theirs.read_bytes()
+    save_file({f"model.{name}": value for name, value in module.state_dict().items()}, theirs)
+    for nested in (module, module.state_dict()):
+        espalier.save_safetensors(ours, collections.OrderedDict(model=nested))
+        assert ours.read_bytes() == theirs.read_bytes()
+    # "metadata" carries the types of dicts, too.
+    espalier.save_safetensors(ours, module, unrepresentable="metadata")
+    assert "espalier.tree" in espalier.open(ours).metadata
+    noted = module.state_dict()
+    noted.note = "mine"
+    with pytest.raises(espalier.Unsupported, match="m: an OrderedDict with the attribute 'note'"):
+        espalier.save_safetensors(ours, {"m": noted})
+
+
 def test_safetensors_files_with_odd_offsets_load(tmp_path):
     header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}}'
     values = np.array([1.5, -2.5], np.float32)

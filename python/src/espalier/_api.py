@@ -119,7 +119,8 @@ def save_safetensors(
 
     The file is byte for byte what the safetensors library writes for the same tensors; only the order of several
     metadata pairs differs, which that library shuffles. safetensors holds tensors in dicts with text keys, and metadata
-    of text. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
+    of text. A module stands for its tensors: one of torch for its state_dict(), one of haliax or Equinox for its arrays, with the
+    names that haliax's to_torch_compatible_state_dict() gives. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
     "drop" leaves them out, and saves an array once for each of its places; "metadata" carries the whole tree in the
     file's metadata, for `espalier convert` and C++ to restore.
 
@@ -128,7 +129,7 @@ def save_safetensors(
     earlier save: each name goes into the file that it names, a new name into that of its nearest sibling. `path` is the name of
     one file, or the new index. The files are complete before the first old one is replaced, and the index changes in one step: it
     is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
-    a module or its state_dict() as they are, and no unrepresentable="metadata".
+    no unrepresentable="metadata".
 
     Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
     """
@@ -144,8 +145,11 @@ def save_safetensors(
             return _shards.save(
                 path, state, plain, unrepresentable, sync, replace, copy, check_threads(threads), report, max_shard_size, like
             )
+        from . import _named
+
+        tensors = state if unrepresentable == "metadata" else _named.named(state)
         count, first = _core.save_safetensors(
-            file, state, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
+            file, tensors, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
         )
     return first if count == len(first) else [*first, ("", f"and {count - len(first)} more")]
 

@@ -342,9 +342,15 @@ def node_parts(value: Any, found: PyNode) -> Parts:
     children = [_owned(child) for child in found.children]
     if found.keys is None:
         return TUPLE, label, children
-    left_out = _not_persistent(value)
-    kept = [(key, child) for key, child in zip(found.keys, children, strict=True) if key not in left_out]
+    kept = persistent_children(value, found._replace(children=children))
     return found.kind, label, ([key for key, _ in kept], [child for _, child in kept])
+
+
+def persistent_children(value: Any, found: PyNode) -> list[tuple[Any, Any]]:
+    """The children with their keys, or positions, but for those whose field says that they are not persistent."""
+    left_out = _not_persistent(value)
+    keys = range(len(found.children)) if found.keys is None else found.keys
+    return [(key, child) for key, child in zip(keys, found.children, strict=True) if key not in left_out]
 
 
 def rebuilt(found: PyNode, content: Any) -> Any:

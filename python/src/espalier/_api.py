@@ -167,7 +167,8 @@ def save_async(
 ) -> AsyncSave:
     """Begins save() and returns once all arrays are copied: change them at once.
 
-    Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
+    Takes the state's memory once more until the save is done. Arrays that JAX computed on a CPU cannot change, and are held in place
+    of a copy: donate or delete them at once, too. JAX then takes other memory for what it would put in theirs. What cannot be saved is an error here; all else is an error of
     the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
     """
     _urls.check_local(path, "save_async()")

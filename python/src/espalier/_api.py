@@ -224,7 +224,7 @@ def load(
     `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is there; `espalier.SKIP` leaves it out and reads none
     of it. What no file can hold, such as a function, stays the template's if the file has nothing there. TreeMismatch lists
     every difference. `strict="template"` lets the file have more, `strict="file"` lets it have less (the template's values
-    stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
+    stay), but not nothing, and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
 
     `progress` is True, or a function of the stored bytes that are read or checked, and of all of them; slices do not count.
     Ctrl-C ends the read.

@@ -89,6 +89,9 @@ class MappedCheckpoint(Checkpoint):
         if count := self._mapped.lost_elements:
             self._warn_of_loss(f"{count} numbers other than 0 are lost where the map says 'pad'")
 
+    def _check_data(self) -> None:
+        self.check()
+
     def _warn_of_loss(self, message: str) -> None:
         warnings.warn(visible(f"{self.name}: {message}"), LossWarning, stacklevel=4)
 

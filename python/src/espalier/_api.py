@@ -122,7 +122,8 @@ def save_safetensors(
 
     The file is byte for byte what the safetensors library writes for the same tensors; only the order of several
     metadata pairs differs, which that library shuffles. safetensors holds tensors in dicts with text keys, and metadata
-    of text. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
+    of text. A module stands for its tensors: one of torch for its state_dict(), one of haliax or Equinox for its arrays, with the
+    names that haliax's to_torch_compatible_state_dict() gives. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
     "drop" leaves them out, and saves an array once for each of its places; "metadata" carries the whole tree in the
     file's metadata, for `espalier convert` and C++ to restore.
 
@@ -131,7 +132,7 @@ def save_safetensors(
     earlier save: each name goes into the file that it names, a new name into that of its nearest sibling. `path` is the name of
     one file, or the new index. The files are complete before the first old one is replaced, and the index changes in one step: it
     is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
-    a module or its state_dict() as they are, and no unrepresentable="metadata".
+    no unrepresentable="metadata".
 
     A path with "://" is a URL, as for save(), where one file is saved.
 
@@ -159,8 +160,11 @@ def save_safetensors(
             return _shards.save(
                 path, state, plain, unrepresentable, sync, replace, copy, check_threads(threads), report, max_shard_size, like
             )
+        from . import _named
+
+        tensors = state if unrepresentable == "metadata" else _named.named(state)
         count, first = _core.save_safetensors(
-            file, state, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
+            file, tensors, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
         )
     return first if count == len(first) else [*first, ("", f"and {count - len(first)} more")]
 
@@ -179,9 +183,10 @@ def save_async(
 ) -> AsyncSave:
     """Begins save() and returns once all arrays are copied: change them at once.
 
-    Takes the state's memory once more until the file is written. What cannot be saved is an error here; all else is an error of
-    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them. A path with "://"
-    is a URL, as for save(): a thread sends the temporary file once it is written.
+    Takes the state's memory once more until the file is written. Arrays that JAX computed on a CPU cannot change, and are held in
+    place of a copy: donate or delete them at once, too. JAX then takes other memory for what it would put in theirs. What cannot
+    be saved is an error here; all else is an error of the handle. Saves to one file complete in the order in which they begin. The
+    program's end waits for them. A path with "://" is a URL, as for save(): a thread sends the temporary file once it is written.
     """
     plain, level, count = check_metadata(metadata), check_compression(compression), check_threads(threads)
     sync, replace, copy = check_bool("sync", sync), check_bool("replace", replace), copies_views(views)
@@ -244,7 +249,7 @@ def load(
     `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is there; `espalier.SKIP` leaves it out and reads none
     of it. What no file can hold, such as a function, stays the template's if the file has nothing there. TreeMismatch lists
     every difference. `strict="template"` lets the file have more, `strict="file"` lets it have less (the template's values
-    stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
+    stay), but not nothing, and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
 
     `progress` is True, or a function of the stored bytes that are read or checked, and of all of them; slices do not count.
     Ctrl-C ends the read.

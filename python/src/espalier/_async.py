@@ -20,7 +20,7 @@ class NotInThisProcess(EspalierError):
 
 
 class AsyncSave:
-    """A save that goes on while the program does. Arrays were copied: change them at once.
+    """A save that goes on while the program does. Arrays were copied, or cannot change: go on with them at once.
 
     result() raises the save's error. The end of the program waits for the save, and prints an error that nobody asked for.
     """

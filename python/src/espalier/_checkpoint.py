@@ -101,6 +101,9 @@ class Checkpoint:
         made._open = _core.File.open_bytes(content, check_bool("nest", nest), check_threads(threads))
         return made
 
+    def _check_data(self) -> None:
+        """Checks what is to be checked before all of it is loaded."""
+
     @property
     def _opened(self) -> _core.File:
         if self._open is None:

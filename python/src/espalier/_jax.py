@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import _registry
+from . import _jax_memory, _registry
 from ._errors import EspalierError, Unsupported
 from ._frameworks import Leaf, Own, Stored
 from ._tree import DICT, DTYPE_NUMBERS, PLACEHOLDER, RECORD, TENSOR, TUPLE, Parts, TensorParts, public_name
@@ -221,18 +221,19 @@ def _array(value: Any) -> Parts:
 
     from ._encode import array_parts
 
-    array, is_private, buffers = _on_host(value)
+    array, is_private, buffers, is_constant = _on_host(value)
     if array.dtype != value.dtype:  # int1, which becomes bool in numpy
         raise Unsupported(f"an array of {value.dtype}, which the format has no elements for; convert it with astype()")
     kind, label, parts = array_parts(np.asarray(array))
     if not (is_private or parts.is_private):
-        return kind, label, parts
+        return kind, label, parts._replace(is_constant=is_constant)
     tie = ("jax", buffers, str(value.dtype), value.shape)
     return kind, label, parts._replace(is_private=True, tie=tie)
 
 
-def _on_host(value: Any) -> tuple[Any, bool, Any]:
-    """The elements in an array of numpy; whether that is a copy, made for this save; and where the elements lie."""
+def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
+    """The elements in an array of numpy; whether that is a copy, made for this save; where the elements lie; and what tells
+    whether nothing changes them. As long as that array lives, JAX reuses its memory for no other, also if this one is donated."""
     import jax
     import numpy as np
 
@@ -252,14 +253,14 @@ def _on_host(value: Any) -> tuple[Any, bool, Any]:
         # JAX keeps the copy of an array on a GPU as long as the array that numpy asked, so ask one that ends here.
         data = value.addressable_data(0)
         is_copy = next(iter(data.sharding.device_set)).platform != "cpu"
-        return np.asarray(data), is_copy, data.unsafe_buffer_pointer()
+        return np.asarray(data), is_copy, data.unsafe_buffer_pointer(), functools.partial(_jax_memory.is_own, value, data)
     array = np.empty(value.shape, value.dtype)
     buffers = []
     for shard in value.addressable_shards:
         if shard.replica_id == 0:
             array[shard.index] = np.asarray(shard.data)
             buffers.append((shard.device.id, shard.data.unsafe_buffer_pointer()))
-    return array, True, tuple(buffers)
+    return array, True, tuple(buffers), None
 
 
 # Typed keys.
@@ -342,9 +343,15 @@ def node_parts(value: Any, found: PyNode) -> Parts:
     children = [_owned(child) for child in found.children]
     if found.keys is None:
         return TUPLE, label, children
-    left_out = _not_persistent(value)
-    kept = [(key, child) for key, child in zip(found.keys, children, strict=True) if key not in left_out]
+    kept = persistent_children(value, found._replace(children=children))
     return found.kind, label, ([key for key, _ in kept], [child for _, child in kept])
+
+
+def persistent_children(value: Any, found: PyNode) -> list[tuple[Any, Any]]:
+    """The children with their keys, or positions, but for those whose field says that they are not persistent."""
+    left_out = _not_persistent(value)
+    keys = range(len(found.children)) if found.keys is None else found.keys
+    return [(key, child) for key, child in zip(keys, found.children, strict=True) if key not in left_out]
 
 
 def rebuilt(found: PyNode, content: Any) -> Any:

@@ -374,7 +374,7 @@ def test_further_files_lie_beside_the_first(memory):
 
 
 class Hub(Ranges):
-    """One repository with one file; a path with "sharded" has an index instead."""
+    """One repository, with files model.safetensors and no index."""
 
     def answer(self, has_body):
         self.server.paths.append(self.path)

@@ -374,7 +374,7 @@ def test_further_files_lie_beside_the_first(memory):
 
 
 class Hub(Ranges):
-    """One repository with one file; a path with "sharded" has an index instead."""
+    """One repository, with files model.safetensors and no index."""
 
     def answer(self, has_body):
         self.server.paths.append(self.path)
@@ -523,9 +523,9 @@ COUNTER = itertools.count()
 
 
 def test_a_package_that_a_url_needs(monkeypatch):
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(ImportError, match="s3://bucket/x: a package is missing.*[Ii]nstall s3fs") as raised:
-        espalier.open("s3://bucket/x")
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(ImportError, match="gs://bucket/x: a package is missing.*[Ii]nstall gcsfs") as raised:
+        espalier.open("gs://bucket/x")
     again = pickle.loads(pickle.dumps(raised.value))
     assert isinstance(raised.value, espalier.MissingPackage) and (type(again), str(again)) == (espalier.MissingPackage, str(raised.value))
 

@@ -354,6 +354,23 @@ def test_an_array_goes_to_the_device_of_the_template_s(file):
         assert checkpoint["here"].jax(devices[1]).devices() == {devices[1]}
 
 
+def test_a_device_and_a_dtype_are_chosen_when_loading(file):
+    state = {"w": jnp.arange(8.0), "i": jnp.arange(8), "k": jax.random.key(0), "n": np.float32(2)}
+    espalier.save(file, state)
+    device = jax.devices()[1]
+    loaded = espalier.load(file, framework="jax", device=device, dtype=jnp.bfloat16)
+    assert np.array_equal(loaded["w"], np.arange(8)) and loaded["w"].dtype == jnp.bfloat16 and loaded["w"].devices() == {device}
+    assert loaded["i"].dtype == jnp.int32 and loaded["i"].devices() == loaded["k"].devices() == {device}
+    assert jnp.array_equal(jax.random.key_data(loaded["k"]), jax.random.key_data(state["k"])) and type(loaded["n"]) is np.float32
+    spread = NamedSharding(mesh_of(2), PartitionSpec("x"))
+    assert espalier.load(file, framework="jax", at="w", device=spread).sharding == spread
+    with pytest.raises(espalier.EspalierError, match=r"JAX cannot put an array of shape \[8\] on "):
+        espalier.load(file, framework="jax", at="w", device=NamedSharding(mesh_of(3), PartitionSpec("x")))
+    # And for numpy.
+    loaded = espalier.load(file, dtype=np.float64)
+    assert loaded["w"].dtype == np.float64 and loaded["i"].dtype == np.int32 and loaded["w"][7] == 7
+
+
 def test_casts_are_asked_for(file):
     espalier.save(file, {"w": jnp.arange(8.0)})
     bf16 = jnp.zeros(8, jnp.bfloat16)

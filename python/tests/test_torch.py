@@ -196,6 +196,36 @@ def test_a_label_that_a_tensor_cannot_have_is_no_error(file):
         assert torch.equal(espalier.load(file, framework="torch")["w"], torch.arange(3))
 
 
+def test_a_device_and_a_dtype_are_chosen_when_loading(file):
+    weight = torch.rand(3)
+    state = {"w": weight, "tied": weight, "p": nn.Parameter(torch.rand(2)), "i": torch.arange(3), "n": np.float32(2), "s": 1.5}
+    espalier.save(file, {**state, "none": torch.empty(2, device="meta")})
+    for dtype in ("bf16", torch.bfloat16, "bfloat16"):
+        if dtype == "bfloat16":
+            pytest.importorskip("ml_dtypes")
+        loaded = espalier.load(file, framework="torch", dtype=dtype)
+        assert torch.equal(loaded["w"], weight.bfloat16()) and loaded["w"] is loaded["tied"]
+        assert type(loaded["p"]) is nn.Parameter and loaded["p"].requires_grad and loaded["p"].dtype == torch.bfloat16
+        assert loaded["i"].dtype == torch.int64 and type(loaded["n"]) is np.float32 and loaded["s"] == 1.5
+        assert loaded["none"].is_meta and loaded["none"].dtype == torch.bfloat16
+    assert espalier.load(file, framework="torch", at="w", dtype=torch.float64).dtype == torch.float64
+    loaded = espalier.load(file, framework="torch", device="meta")
+    assert all(loaded[name].is_meta for name in ("w", "p", "i", "none")) and type(loaded["p"]) is nn.Parameter
+    assert espalier.load_bytes(file.read_bytes(), framework="torch", device="meta")["w"].is_meta
+    assert espalier.load(file, framework="torch", device="cpu")["none"].is_meta
+    for options, message in (
+        ({"framework": "torch", "device": "none"}, "torch has no device 'none'"),
+        ({"framework": "torch", "dtype": torch.int32}, "dtype must be one of floats"),
+        ({"framework": "torch", "dtype": "half a float"}, "dtype must be one of floats"),
+        ({"framework": "torch", "dtype": "f6_e2m3fn"}, "torch has no dtype for f6_e2m3fn"),
+        ({"device": "cpu"}, "arrays of numpy have no device; pass framework="),
+        ({"exact": True, "dtype": "f32"}, "leave out device= and dtype="),
+        ({"like": state, "dtype": "f32"}, "leave out device= and dtype="),
+    ):
+        with pytest.raises(espalier.EspalierError, match=message):
+            espalier.load(file, **options)
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()

@@ -227,6 +227,8 @@ def load(
     check: Check = "hashes",
     exact: bool = False,
     framework: Framework = "numpy",
+    device: Any = None,
+    dtype: Any = None,
     nest: bool = False,
     mapped: bool = True,
     progress: Progress = None,
@@ -238,7 +240,8 @@ def load(
     Arrays are read-only views of the mapped file: they take no memory, and every byte is compared with its hash first,
     unless `check="nothing"`. With `framework="torch"` they are tensors of torch, of which each page becomes a copy when it is
     written to, and of the caller alone. With `framework="jax"` they are jax.Arrays on JAX's default device, and on a CPU
-    views as well. Types come back as they were: those of Python, numpy, and the classes that the program registered.
+    views as well. No framework is chosen by what saved the file: without `framework`, arrays are numpy's. `device` is a device of torch, or
+    a device or sharding of JAX, and `dtype` one of floats, such as "bf16" or torch.bfloat16, to which floats are converted. Types come back as they were: those of Python, numpy, and the classes that the program registered.
     `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that saving the result
     gives the same bytes again. Nothing in a file is ever imported or executed.
 
@@ -257,7 +260,7 @@ def load(
     A path with "://" is a URL, which fsspec reads, as open() says.
     """
     with Checkpoint(path, mapped=mapped, nest=nest, threads=threads, storage_options=storage_options) as checkpoint:
-        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress)
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress, device, dtype)
 
 
 def load_bytes(
@@ -271,12 +274,14 @@ def load_bytes(
     check: Check = "hashes",
     exact: bool = False,
     framework: Framework = "numpy",
+    device: Any = None,
+    dtype: Any = None,
     nest: bool = False,
     threads: int = 0,
 ) -> Any:
     """Loads a file that is in memory, such as save_bytes() gives it. Its bytes are copied once. See load()."""
     with Checkpoint.of_bytes(data, nest=nest, threads=threads) as checkpoint:
-        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, None)
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, None, device, dtype)
 
 
 def _load(
@@ -290,6 +295,8 @@ def _load(
     exact: bool,
     framework: Framework,
     progress: Progress,
+    device: Any = None,
+    dtype: Any = None,
 ) -> Any:
     check_bool("exact", exact)
     opened = checkpoint._opened
@@ -299,7 +306,16 @@ def _load(
         if strict is not True or keys != "exact" or cast is not None:
             raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")
         check_exact(exact, framework)
-        return checkpoint._load_node(node, where, checks_hashes(check), exact, framework, progress)
+        convert = None
+        if device is not None or dtype is not None:
+            from ._convert import converter
+
+            if exact:
+                raise EspalierError("exact=True gives what the file has; leave out device= and dtype=")
+            convert = converter(framework, device, dtype)
+        return checkpoint._load_node(node, where, checks_hashes(check), exact, framework, progress, convert)
+    if device is not None or dtype is not None:
+        raise EspalierError('like= says where tensors go and what they are; leave out device= and dtype=, and see cast="float"')
     if exact:
         raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
     from ._like import Matcher  # as much again as a load without a template needs

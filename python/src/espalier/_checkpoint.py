@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from . import _core, _frameworks, _hub, _near, _urls
@@ -217,11 +217,12 @@ class Checkpoint:
         exact: bool,
         framework: _frameworks.Framework,
         progress: Progress = None,
+        convert: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """All below a node, as Python objects."""
+        """All below a node, as Python objects; `convert` is called with each array."""
         try:
             with reporting(progress, f"loading {self.name}") as report:
-                value = self._opened.load(node, check, exact, framework, report)
+                value = self._opened.load(node, check, exact, framework, report, convert)
         except Unsupported as error:
             raise self._located(error, path) from None
         if not exact:

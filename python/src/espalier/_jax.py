@@ -128,6 +128,34 @@ def cast(found: str, wanted: str) -> Callable[[Any], Any] | None:
     return lambda array: array.astype(target)
 
 
+def dtype_name(dtype: Any) -> str | None:
+    return None  # They are numpy's.
+
+
+def moving(device: Any, dtype: str | None) -> Callable[[Any], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    from . import _dtypes
+
+    target = None if dtype is None else _dtypes.numpy_dtype(dtype)
+    if dtype is not None and (target is None or target.name in _UNKNOWN):
+        raise EspalierError(f"JAX has no dtype for {dtype}")
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, jax.Array):
+            return value
+        if target is not None and jnp.issubdtype(value.dtype, jnp.floating):
+            value = _unnarrowed(value.astype(target), target)
+        try:
+            return value if device is None else jax.device_put(value, device)
+        except (TypeError, ValueError) as error:
+            raise EspalierError(f"JAX cannot put an array of shape {list(value.shape)} on {device!r}: {error}") from error
+
+    # A NamedArray of haliax has its array within.
+    return lambda value: jax.tree.map(moved, value)
+
+
 def leaf(template: Any) -> Leaf | None:
     import jax
 

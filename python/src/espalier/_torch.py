@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ._errors import Unsupported
+from ._errors import EspalierError, Unsupported
 from ._frameworks import Leaf, Stored
 from ._tree import DTYPE_NAMES, DTYPE_NUMBERS, PLACEHOLDER, STRING, TENSOR, TUPLE, Parts, TensorParts, public_name
 
@@ -180,6 +180,31 @@ def pairs(array: Any, shape: tuple[int, ...]) -> Any:
         return None
     data = torch.from_numpy(array.copy()).reshape(*shape[:-1], shape[-1] // 2)
     return data.view(getattr(torch, _PAIRS))
+
+
+def dtype_name(dtype: Any) -> str | None:
+    number = by_dtype().get(dtype) if isinstance(dtype, torch.dtype) else None
+    return None if number is None else DTYPE_NAMES[number]
+
+
+def moving(device: Any, dtype: str | None) -> Callable[[Any], Any]:
+    target = None if dtype is None else by_number()[DTYPE_NUMBERS[dtype]]
+    if dtype is not None and target is None:
+        raise EspalierError(f"torch has no dtype for {dtype}")
+    try:
+        where = None if device is None else torch.empty(0, device=device).device
+    except (RuntimeError, TypeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        raise EspalierError(f"torch has no device {device!r}: {error}") from error
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        data = value.detach()
+        to = target if data.is_floating_point() and not _is_pairs(data.dtype) else None
+        data = data.to(device=None if value.is_meta else where, dtype=to)
+        return tensor(data, _label(value))
+
+    return moved
 
 
 def sharded(stored: Stored, sharding: Any) -> Any:

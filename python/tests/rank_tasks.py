@@ -275,6 +275,23 @@ def rules(folder):
         files = [path for path in (folder / "run").iterdir() if ".r0" in path.name]
         assert len(files) == 4 * dist.get_world_size()
         assert sum(path.stat().st_size > 500_000 for path in files) == dist.get_world_size()
+    # A run of one process goes on with several.
+    if rank == 0:
+        with espalier.Checkpointer(folder / "alone") as ck:
+            ck.save(1, {"w": torch.ones(3)}, metadata={"ranks": 8})
+    dist.barrier()
+    with espalier.Checkpointer(folder / "alone", distributed=True, incremental=True, patches=True, keep=None) as ck:
+        assert ck.restore()[1] == 1 and ck.load_per_rank(1) is None
+        values = sharded(whole())
+        for step in (2, 3):
+            values["rows"].to_local()[5, 5] += 1
+            ck.save(step, values)
+            ck.wait()
+        assert ck.steps == [1, 2, 3] and not ck._store.problems()
+        with espalier.open(ck.path(3)) as file:
+            assert file.verify().verdict == "ok"
+        assert torch.equal(ck.restore(like=values)[0]["rows"].full_tensor(), values["rows"].full_tensor())
+        assert sum(path.stat().st_size for path in (folder / "alone").glob("step_00000003.0*")) < 100_000
     clock = espalier.Checkpointer(folder / "clock", distributed=True, every_minutes=1)
     if rank == 1:
         clock._last_save -= 3600

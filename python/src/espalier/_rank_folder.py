@@ -159,8 +159,7 @@ class RankFolder:
 
     def of_rank(self, step: int) -> Any:
         """What the save of a step got as OfRanks.own in this process; None if others saved it, or nothing was given."""
-        with Checkpoint(self.path(step)) as file:
-            files = file.metadata[_RANKS]
+        files = self._files(step)
         if len(files) != self.ranks.count:
             return None
         name, digest = files[self.ranks.rank]
@@ -212,7 +211,7 @@ class RankFolder:
             if other == step:
                 continue
             try:
-                names = self._files(other)
+                names = [name for name, _ in self._files(other)]
                 for name in names:
                     Checkpoint(self._folder / name).close()
             except EspalierError:
@@ -220,15 +219,17 @@ class RankFolder:
             return names
         return []
 
-    def _files(self, step: int) -> list[str]:
-        """The names of the files of the ranks that saved a step."""
+    def _files(self, step: int) -> list[tuple[str, str]]:
+        """The names and digests of the files of the ranks that saved a step; none if one process saved it."""
         with Checkpoint(self.path(step)) as file:
             said = file.metadata
-            files = said.get(_RANKS, []) if isinstance(said, dict) else []
-        names = [each[0] for each in files]
-        if not all(isinstance(name, str) and _RANK_FILE.fullmatch(name) for name in names):
-            raise Corrupt(f"{file.name}: its metadata name files of ranks that are none", "invalid_tree")
-        return names
+        files: Any = said.get(_RANKS) if isinstance(said, dict) else None
+        # The program may have metadata of that name in a step of one process.
+        is_ours = isinstance(files, list) and all(
+            isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
+            for each in files
+        )
+        return [(name, digest) for name, digest in files] if is_ours else []
 
     def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
         name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
@@ -280,9 +281,9 @@ class RankFolder:
         # The step is saved: nothing here makes that an error.
         try:
             self._steps.prune(work.step)
-            used = {name for step in self._steps.steps() for name in self._files(step)}
+            used = {name for step in self._steps.steps() for name, _ in self._files(step)}
             self._problems = list(_rank_files.remove_unneeded(self._folder, _RANK_FILE, used))
-        except EspalierError as error:
+        except Exception as error:
             self._problems = [error]
 
 

@@ -27,6 +27,7 @@ from espalier.torch import _gloo_ranks, _plan, random_state, set_random_state
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 _numbers = itertools.count()
 
@@ -46,6 +47,7 @@ def run(task, folder, ranks, **arguments):
 def _child(task, folder, store, rank, ranks, arguments):
     try:
         signal.alarm(120)
+        os.dup2(2, 1)  # What the test reads are the exit codes.
         torch.set_num_threads(1)
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
         TASKS[task](folder, **arguments)
@@ -97,30 +99,33 @@ def die_at(point, rank):
     def before(module, name):
         setattr(module, name, die)
 
-    def after(module, name, calls=1):
-        plain, left = getattr(module, name), [calls]
+    def after(module, name, then=die):
+        plain = getattr(module, name)
 
         def called(*given, **options):
             result = plain(*given, **options)
-            left[0] -= 1
-            return die() if left[0] == 0 else result
+            then()
+            return result
 
         setattr(module, name, called)
 
-    if dist.get_rank() != rank:
-        return
-    if point == "writing":
+    def while_writing():
         plain = _rank_files.write
         _rank_files.write = lambda *given, **options: plain(*given, **{**options, "progress": die})
-    else:
-        what = {
-            "agreed": (before, _rank_files, "write"), "written": (after, _rank_files, "write"),
-            "told": (after, _gloo_ranks.GlooRanks, "gather", 2), "committing": (before, _core, "save_joined"),
-            "committed": (after, _core, "save_joined"), "pruning": (before, _rank_files, "remove_unneeded"),
-            "removing": (after, pathlib.Path, "unlink"), "pruned": (after, _rank_files, "remove_unneeded"),
-        }  # fmt: skip
-        do, *given = what[point]
-        do(*given)
+
+    points = {
+        "agreed": lambda: before(_rank_files, "write"),
+        "writing": while_writing,
+        "written": lambda: after(_rank_files, "write"),
+        "told": lambda: after(_rank_files, "write", lambda: after(_gloo_ranks.GlooRanks, "gather")),
+        "committing": lambda: before(_core, "save_joined"),
+        "committed": lambda: after(_core, "save_joined"),
+        "pruning": lambda: before(_rank_files, "remove_unneeded"),
+        "removing": lambda: after(pathlib.Path, "unlink"),
+        "pruned": lambda: after(_rank_files, "remove_unneeded"),
+    }
+    if dist.get_rank() == rank:
+        points[point]()
 
 
 def whole():
@@ -228,6 +233,19 @@ def fail_in_one(folder):
         ck.restore(like={"w": torch.ones(4 if rank == 1 else 3)})
     assert ck.steps == [1]
     assert ck.save(2, {"w": torch.ones(3)}) and ck.steps == [1, 2]
+    held = folder / "held"
+    holds = "import sys, espalier; ck = espalier.Checkpointer(sys.argv[1], background=False); ck.save(1, {}); print(1, flush=True); input()"
+    if rank == 0:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        holder = subprocess.Popen([sys.executable, "-c", holds, str(held)], **pipes)
+        assert holder.stdout.readline() == b"1\n"
+    refused_one = espalier.Checkpointer(held, distributed=True)
+    with pytest.raises(espalier.CheckpointOSError) as error:
+        refused_one.save(2, {"w": torch.ones(3)})
+    assert error.value.code == "folder_in_use" and os.listdir(held).count("step_00000001.espalier") == 1
+    assert not [name for name in os.listdir(held) if ".r0" in name]
+    if rank == 0:
+        holder.communicate(b"\n")
     # Another job on the folder is refused, and reads.
     other = "import sys, espalier; ck = espalier.Checkpointer(sys.argv[1]); assert ck.restore()[1] == 2; ck.save(3, {})"
     if rank == 0:
@@ -257,6 +275,23 @@ def rules(folder):
         files = [path for path in (folder / "run").iterdir() if ".r0" in path.name]
         assert len(files) == 4 * dist.get_world_size()
         assert sum(path.stat().st_size > 500_000 for path in files) == dist.get_world_size()
+    # A run of one process goes on with several.
+    if rank == 0:
+        with espalier.Checkpointer(folder / "alone") as ck:
+            ck.save(1, {"w": torch.ones(3)}, metadata={"ranks": 8})
+    dist.barrier()
+    with espalier.Checkpointer(folder / "alone", distributed=True, incremental=True, patches=True, keep=None) as ck:
+        assert ck.restore()[1] == 1 and ck.load_per_rank(1) is None
+        values = sharded(whole())
+        for step in (2, 3):
+            values["rows"].to_local()[5, 5] += 1
+            ck.save(step, values)
+            ck.wait()
+        assert ck.steps == [1, 2, 3] and not ck._store.problems()
+        with espalier.open(ck.path(3)) as file:
+            assert file.verify().verdict == "ok"
+        assert torch.equal(ck.restore(like=values)[0]["rows"].full_tensor(), values["rows"].full_tensor())
+        assert sum(path.stat().st_size for path in (folder / "alone").glob("step_00000003.0*")) < 100_000
     clock = espalier.Checkpointer(folder / "clock", distributed=True, every_minutes=1)
     if rank == 1:
         clock._last_save -= 3600
@@ -276,6 +311,35 @@ def rules(folder):
     assert ck.steps == [1]
 
 
+def on_a_mesh(folder, saves):
+    """Four ranks save a model that is cut by FSDP and by tensor parallelism; others take it over as they cut theirs."""
+    torch.manual_seed(0 if saves else 1)
+    ranks = dist.get_world_size()
+    model = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 6))
+    if saves:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("parts", "tensors"))
+        parallelize_module(model, mesh["tensors"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        fully_shard(model, mesh=mesh["parts"])
+    else:
+        fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("copies", "parts")))
+    optimizer = torch.optim.AdamW(model.parameters())
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    live = {"model": model, "optimizer": optimizer}
+    if saves:
+        model(torch.ones(2, 6)).square().sum().backward()
+        optimizer.step()
+        ck.save(1, live)
+        ck.close()
+    else:
+        assert ck.restore(into=live) == ({}, 1)
+    moments = {name: optimizer.state[each]["exp_avg"] for name, each in model.named_parameters()}
+    values = [each.full_tensor() for each in (*model.state_dict().values(), *moments.values())]
+    if saves and dist.get_rank() == 0:
+        torch.save(values, folder / "values")
+    if not saves:
+        assert all(torch.equal(*pair) for pair in zip(values, torch.load(folder / "values"), strict=True))
+
+
 def example(folder):
     """Runs python/examples/train_ranks.py in these processes, once and once more."""
     os.chdir(folder)
@@ -287,7 +351,7 @@ def example(folder):
     assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, example)}
+TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, on_a_mesh, example)}
 
 
 if __name__ == "__main__":

@@ -108,7 +108,13 @@ def test_four_ranks_save_and_two_and_one_go_on(run, tmp_path):
     # Each element is written once, in the file of a rank. Columns, and MiB that two ranks have, are in the file of the step, too.
     sizes = [path.stat().st_size for path in (tmp_path / "run").glob("*.r0*")]
     assert len(sizes) == 4 and max(sizes) < 1.2 * min(sizes)
+    assert sum(sizes) < sum(state[name].nbytes for name in ("rows", "columns", "uneven")) + 50_000
     assert (tmp_path / "run/step_00000001.espalier").stat().st_size < 480_000 + 3 * 2**20 + 50_000
+
+
+def test_ranks_take_over_what_others_cut_in_another_way(run, tmp_path):
+    run.well("on_a_mesh", tmp_path, ranks=4, saves=True)
+    run.well("on_a_mesh", tmp_path, ranks=2, saves=False)
 
 
 def test_an_error_of_one_rank_is_raised_in_all(run, tmp_path):

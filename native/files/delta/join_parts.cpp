@@ -144,8 +144,7 @@ class PartJoiner {
 
  private:
   // How the parts, as many as copies, make up the tensor.
-  static Result<std::vector<BoxCopy>> plan_copies(DType dtype,
-                                                  std::span<const std::uint64_t> whole,
+  static Result<std::vector<BoxCopy>> plan_copies(DType dtype, std::span<const std::uint64_t> whole,
                                                   std::span<const JoinedPart> parts) {
     // Two elements of 4 bits are one of a byte, of an axis of half as many.
     const std::uint32_t bits = dtype_bits(dtype);

@@ -35,9 +35,9 @@ struct JoinedTensor {
 /// save() of `state`, in which each of `joined` becomes the tensor that its parts make. The new
 /// file refers to the chunks of parts that are chunks of the whole as well: of a part that is all
 /// of the tensor, and of runs and parts along the first axis that begin at multiples of a MiB. The
-/// other bytes are copied into it. The bases must lie in the folder of `path`. kInvalidArgument, with the key path,
-/// for parts of another dtype, and for those that overlap, leave holes or reach beyond the tensor;
-/// errors of reading, and those of save().
+/// other bytes are copied into it. The bases must lie in the folder of `path`. kInvalidArgument,
+/// with the key path, for parts of another dtype, and for those that overlap, leave holes or reach
+/// beyond the tensor; errors of reading, and those of save().
 [[nodiscard]] Result<void> save_joined(const std::filesystem::path& path, Value state,
                                        std::span<const SaveBase> bases,
                                        std::span<const JoinedTensor> joined,

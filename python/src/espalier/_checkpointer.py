@@ -69,11 +69,11 @@ class Checkpointer:
     way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
     locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
 
-    With `distributed`, the processes of torch.distributed save one checkpoint together, into a folder that all of them see. All
-    of them make the Checkpointer, and call save(), restore(), load_per_rank() and close() in the same order; `steps`, `latest`,
-    `best` and path() are free of that. DTensors (of FSDP2, or tensor parallelism) are saved by the processes that have their
-    parts, and tensors that all have (of DDP) are dealt out. What is no tensor of torch counts as rank 0 has it, and so do
-    metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
+    With `distributed`, the processes of torch.distributed or jax.distributed save one checkpoint together, into a folder that all
+    of them see. All of them make the Checkpointer, and call save(), restore(), load_per_rank() and close() in the same order;
+    `steps`, `latest`, `best` and path() are free of that. DTensors (of FSDP2, or tensor parallelism) and sharded arrays of JAX
+    are saved by the processes that have their parts, and tensors that all have (of DDP) are dealt out. What is no tensor of the
+    framework counts as rank 0 has it, and so do metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
     and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
     a process that dies before leaves the steps as they were. An error of one process is raised in all. restore() reads of a
     DTensor the part that this process has, whatever the number of processes that saved.
@@ -323,7 +323,7 @@ class Checkpointer:
             return load(*([] if into is None else [into]), path, **first, **options), step
 
     def load_per_rank(self, step: int) -> Any:
-        """What this process gave as `per_rank` when the step was saved, as load(framework="torch") gives it.
+        """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
 
         None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose, and
         the files of the ranks, which the metadata of the step name, have all of them.

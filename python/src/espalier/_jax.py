@@ -274,8 +274,8 @@ def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
         raise Unsupported("an array that was deleted, as by donating it to a function; save what the function returned")
     if not value.is_fully_addressable and not value.is_fully_replicated:
         raise Unsupported(
-            "an array with parts in other processes; save what "
-            "jax.experimental.multihost_utils.process_allgather(array, tiled=True) returns, in one process"
+            "an array with parts in other processes; save with espalier.Checkpointer(folder, distributed=True), or in one process what "
+            "jax.experimental.multihost_utils.process_allgather(array, tiled=True) returns"
         )
     if len(value.sharding.device_set) == 1 or value.is_fully_replicated:
         # JAX keeps the copy of an array on a GPU as long as the array that numpy asked, so ask one that ends here.

@@ -231,15 +231,16 @@ class RankFolder:
         return []
 
     def _files(self, step: int) -> list[tuple[str, str]]:
-        """The names and digests of the files of the ranks that saved a step; none of a step that one process saved."""
+        """The names and digests of the files of the ranks that saved a step; none if one process saved it."""
         with Checkpoint(self.path(step)) as file:
             said = file.metadata
-            files = said.get(_RANKS, []) if isinstance(said, dict) else []
-        # A name with folders in it would read, and count as needed, what is not of this folder.
-        for each in files if isinstance(files, list) else [files]:
-            if not (isinstance(each, list) and len(each) == 2 and all(isinstance(part, str) for part in each) and _RANK_FILE.fullmatch(each[0])):
-                raise Corrupt(f"{file.name}: its metadata name files of ranks that are none", "tree_invalid")
-        return [(name, digest) for name, digest in files]
+        files: Any = said.get(_RANKS) if isinstance(said, dict) else None
+        # The program may have metadata of that name in a step of one process.
+        is_ours = isinstance(files, list) and all(
+            isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
+            for each in files
+        )
+        return [(name, digest) for name, digest in files] if is_ours else []
 
     def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
         name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
@@ -293,7 +294,7 @@ class RankFolder:
             self._steps.prune(work.step)
             used = {name for step in self._steps.steps() for name, _ in self._files(step)}
             self._problems = list(_rank_files.remove_unneeded(self._folder, _RANK_FILE, used))
-        except EspalierError as error:
+        except Exception as error:
             self._problems = [error]
 
 

@@ -74,8 +74,10 @@ def five_steps(run, tmp_path_factory):
 @pytest.mark.parametrize(
     ("rank", "point", "background", "newest"),
     [
-        (0, "writing", False, 3), (0, "told", True, 3), (0, "committed", False, 4), (0, "removing", True, 4),
-        (1, "agreed", True, 3), (1, "writing", True, 3), (1, "written", False, 3), (1, "told", False, 4),
+        (0, "writing", False, {3}), (0, "told", True, {3}), (0, "committed", False, {4}), (0, "removing", True, {4}),
+        (1, "agreed", True, {3}), (1, "writing", True, {3}), (1, "written", False, {3}),
+        # What it told may still be on its way, and gloo drops it with the connection.
+        (1, "told", False, {3, 4}),
     ],
 )  # fmt: skip
 def test_a_rank_that_is_killed_leaves_the_last_complete_step(
@@ -84,8 +86,8 @@ def test_a_rank_that_is_killed_leaves_the_last_complete_step(
     shutil.copytree(three_steps / "run", tmp_path / "run")
     ended = run("train", tmp_path, last=5, background=background, kill={"rank": rank, "point": point, "step": 4})
     assert ended == ([KILLED, FAILED] if rank == 0 else [FAILED, KILLED])
-    assert espalier.Checkpointer(tmp_path / "run").restore()[1] == newest
-    assert load(tmp_path, newest)["step"] == newest
+    step = espalier.Checkpointer(tmp_path / "run").restore()[1]
+    assert step in newest and load(tmp_path, step)["step"] == step
     # The next run goes on as if nothing had happened, and leaves the files of two steps.
     run.well("train", tmp_path, last=5, background=background)
     assert same(load(tmp_path, 5), five_steps)

@@ -136,6 +136,12 @@ class CheckpointDir {
   /// takes the lock again.
   void unlock() const;
 
+  /// Removes what the rules do not keep, as save() does once its file is in place: for programs
+  /// that wrote the file of `step` in another way, such as several processes that each wrote a
+  /// part. Removes nothing if that file does not exist. kFolderInUse as save(); what cannot be
+  /// removed is in problems().
+  [[nodiscard]] Result<void> prune(std::uint64_t step) const;
+
   /// The steps that have a file, ascending. Files are not opened: some may be damaged.
   ///
   ///   const auto steps = dir.steps();

@@ -32,9 +32,10 @@ struct Frame {
 
 class Decoder {
  public:
-  Decoder(Arrays& arrays, bool exact)
+  Decoder(Arrays& arrays, bool exact, nb::object convert)
       : arrays_(arrays),
         exact_(exact),
+        convert_(std::move(convert)),
         module_(nb::module_::import_("espalier._decode")),
         decode_other_(module_.attr("decode_other")) {}
 
@@ -128,7 +129,7 @@ class Decoder {
         !tensor.axis_names.empty() || exact_) {
       array = other_tensor(value, tensor, array);
     }
-    return array;
+    return convert_.is_none() ? array : convert_(array);
   }
 
   nb::object other(const Value& value, const nb::object& content) {
@@ -168,6 +169,7 @@ class Decoder {
 
   Arrays& arrays_;
   bool exact_;
+  nb::object convert_;
   nb::object module_;
   nb::object decode_other_;
   std::vector<Frame> frames_;
@@ -178,8 +180,8 @@ class Decoder {
 
 }  // namespace
 
-nb::object decode(const Value& root, Arrays& arrays, bool exact) {
-  return Decoder(arrays, exact).decode(root);
+nb::object decode(const Value& root, Arrays& arrays, bool exact, const nb::object& convert) {
+  return Decoder(arrays, exact, convert).decode(root);
 }
 
 nb::object decode_scalar(const Value& value) {

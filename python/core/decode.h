@@ -11,8 +11,10 @@ namespace espalier::python {
 
 /// Turns a tree without producers into Python objects. `decode_other(kind, label, content)` of
 /// espalier/_decode.py makes those with a label, unless they are to be `exact`: then labels come
-/// back as espalier.Labelled. Nothing is ever imported by a name from the tree.
-nanobind::object decode(const Value& root, Arrays& arrays, bool exact);
+/// back as espalier.Labelled. Nothing is ever imported by a name from the tree. What `convert`
+/// gives for an array, if it is not None, takes its place; ties get one.
+nanobind::object decode(const Value& root, Arrays& arrays, bool exact,
+                        const nanobind::object& convert = nanobind::none());
 
 /// A value without children: what decode() makes of it.
 nanobind::object decode_scalar(const Value& value);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "kept_object.h"
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -108,8 +109,9 @@ struct Names {
 
 class Encoder {
  public:
-  explicit Encoder(Views views)
+  Encoder(Views views, Use use)
       : views_(views),
+        use_(use),
         encoder_(nb::module_::import_("espalier._encode")),
         encode_other_(encoder_.attr("encode_other")) {
     // Where a module was not imported, no object is an array of it.
@@ -142,6 +144,7 @@ class Encoder {
     }
     check_views(*value);
     if (has_run_code_) check_memory(*value);
+    keep_constants();
     return {std::move(*value), std::move(kept_), std::move(attributes_)};
   }
 
@@ -150,6 +153,12 @@ class Encoder {
     const std::byte* begin;
     const std::byte* end;
     const Tensor* tensor;
+  };
+
+  // A tensor whose memory cannot change, and the object that keeps it.
+  struct Constant {
+    std::shared_ptr<Tensor> tensor;
+    nb::object object;
   };
 
   // The value of an object without children; nothing after a new frame.
@@ -377,7 +386,7 @@ class Encoder {
   // A tensor of memory that `object` keeps: the one that was made of the same memory before, if
   // dtype and shape are the same, too.
   Value borrow(nb::handle object, Tensor tensor, const std::byte* begin, std::uint64_t length,
-               bool is_private) {
+               bool is_private, bool is_constant = false) {
     tensor.data = TensorData::borrowed({begin, static_cast<std::size_t>(length)});
     kept_.push_back(nb::borrow(object));
     if (length != 0) borrowed_.push_back({object, {begin, static_cast<std::size_t>(length)}});
@@ -387,17 +396,44 @@ class Encoder {
         if (other->dtype != tensor.dtype || other->shape != tensor.shape) continue;
         if (other->axis_names != tensor.axis_names) continue;
         by_object_.emplace(object.ptr(), other);
+        if (!is_constant) constants_.erase(other.get());
         return Value::tensor(other);
       }
-      auto made = std::make_shared<const Tensor>(std::move(tensor));
-      there.push_back(made);
-      by_object_.emplace(object.ptr(), made);
-      ranges_.push_back({begin, begin + length, made.get()});
-      return Value::tensor(std::move(made));
     }
-    auto made = std::make_shared<const Tensor>(std::move(tensor));
+    auto made = std::make_shared<Tensor>(std::move(tensor));
     by_object_.emplace(object.ptr(), made);
+    if (length != 0 && !is_private) {
+      by_address_[begin].push_back(made);
+      ranges_.push_back({begin, begin + length, made.get()});
+    }
+    if (length != 0 && is_constant)
+      constants_.emplace(made.get(), Constant{made, nb::borrow(object)});
     return Value::tensor(std::move(made));
+  }
+
+  // Whether a save in the background need not copy an array: it is a copy itself, or its framework
+  // knows that nothing changes it.
+  bool is_constant(const nb::object& parts) const {
+    if (use_ != Use::kBackground) return false;
+    if (nb::cast<bool>(parts.attr("is_private"))) return true;
+    const nb::object is_constant = parts.attr("is_constant");
+    return !is_constant.is_none() && nb::cast<bool>(is_constant());
+  }
+
+  // Makes producers of the tensors that cannot change.
+  void keep_constants() {
+    for (auto& [_, constant] : constants_) {
+      const ByteSpan bytes = *constant.tensor->data.memory();
+      constant.tensor->data = TensorData::produced(
+          [bytes, keeper = std::make_shared<const KeptObject>(std::move(constant.object))](
+              std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+            if (!range_fits(offset, out.size(), bytes.size())) {
+              return fail(ErrorCode::kInvalidTree, "an array has fewer bytes than its shape needs");
+            }
+            std::memcpy(out.data(), bytes.data() + offset, out.size());
+            return {};
+          });
+    }
   }
 
   // What espalier/_encode.py makes of an object: its kind, its label or None, and its content.
@@ -472,7 +508,7 @@ class Encoder {
     }
     const auto address = nb::cast<std::uintptr_t>(place);
     Value value = borrow(data, std::move(tensor), reinterpret_cast<const std::byte*>(address),
-                         length, nb::cast<bool>(parts.attr("is_private")));
+                         length, nb::cast<bool>(parts.attr("is_private")), is_constant(parts));
     if (!tie.is_none()) {
       ties_[tie] = tied_.size();
       tied_.push_back(value.as_tensor());
@@ -482,14 +518,19 @@ class Encoder {
 
   // Arrays that overlap would be saved apart, and no longer share memory when they are loaded.
   void check_views(const Value& root) {
-    if (views_ == Views::kCopy) return;
+    if (views_ == Views::kCopy && constants_.empty()) return;
     std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
     });
     const Range* last = nullptr;
     for (const Range& range : ranges_) {
       if (last != nullptr && range.begin < last->end) {
-        raise(encoder_.attr("overlap")(path_of(root, last->tensor), path_of(root, range.tensor)));
+        if (views_ == Views::kError) {
+          raise(encoder_.attr("overlap")(path_of(root, last->tensor), path_of(root, range.tensor)));
+        }
+        // Who changes one changes the other.
+        constants_.erase(last->tensor);
+        constants_.erase(range.tensor);
       }
       if (last == nullptr || range.end > last->end) last = &range;
     }
@@ -569,6 +610,7 @@ class Encoder {
   }
 
   Views views_;
+  Use use_;
   nb::object encoder_;
   nb::object encode_other_;
   nb::object ndarray_;
@@ -586,6 +628,7 @@ class Encoder {
   nb::dict ties_;
   std::vector<std::shared_ptr<const Tensor>> tied_;
   std::vector<Range> ranges_;
+  std::unordered_map<const Tensor*, Constant> constants_;
   std::vector<nb::object> kept_;
   // Arrays, which kept_ keeps, and the memory that the save will read.
   std::vector<std::pair<nb::handle, ByteSpan>> borrowed_;
@@ -600,6 +643,8 @@ nb::object Encoded::with_attributes(nb::handle metadata) const {
   return nb::module_::import_("espalier._attributes").attr("added")(metadata, attributes);
 }
 
-Encoded encode(nb::handle object, Views views) { return Encoder(views).encode(object); }
+Encoded encode(nb::handle object, Views views, Use use) {
+  return Encoder(views, use).encode(object);
+}
 
 }  // namespace espalier::python

@@ -24,10 +24,19 @@ struct Encoded {
 /// What becomes of two arrays that share some of their memory, but are not the same array.
 enum class Views : std::uint8_t { kError, kCopy };
 
+/// How long a save uses the arrays.
+enum class Use : std::uint8_t {
+  /// Until the call returns.
+  kCall,
+  /// Longer. Arrays that cannot change become producers, which keep them: a snapshot copies all
+  /// others alone.
+  kBackground,
+};
+
 /// Turns `object` and all below it into values, without recursion. What Python itself and numpy
 /// have is known here; `encode_other(object)` of espalier/_encode.py turns any other object into
 /// these. Raises espalier.Unsupported, with the key path, for what no checkpoint can hold.
-Encoded encode(nanobind::handle object, Views views);
+Encoded encode(nanobind::handle object, Views views, Use use = Use::kCall);
 
 }  // namespace espalier::python
 

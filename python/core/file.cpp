@@ -223,12 +223,13 @@ class File {
   }
 
   nb::object load(std::uint32_t node, bool check, bool exact, const std::string& framework,
-                  const nb::object& progress) const {
+                  const nb::object& progress, const nb::object& convert) const {
     const NodeRef root = at(node);
     if (!is_container(root.kind()) && !root.tensor()) {
       return decode_value(must(file_.load(root), where_), exact, framework);
     }
-    return decode_value(load_values({root}, check, framework, progress).front(), exact, framework);
+    return decode_value(load_values({root}, check, framework, progress).front(), exact, framework,
+                        convert);
   }
 
   // A slice for each of the first axes, as (start, stop, step) with None for what is left out.
@@ -441,10 +442,11 @@ class File {
     return make_python_source(std::move(reader));
   }
 
-  nb::object decode_value(const Value& value, bool exact, const std::string& framework) const {
+  nb::object decode_value(const Value& value, bool exact, const std::string& framework,
+                          const nb::object& convert = nb::none()) const {
     Arrays arrays(framework, file_.source().mapping(),
                   std::make_shared<const CheckpointFile>(file_));
-    return decode(value, arrays, exact);
+    return decode(value, arrays, exact, convert);
   }
 
   CheckpointFile file_;
@@ -502,10 +504,11 @@ void bind_file(nb::module_& module) {
            nb::sig("def array(self, node: int) -> tuple[int, int, tuple[int, ...], "
                    "tuple[str, ...], bool, str | None] | None"))
       .def("load", &File::load, "node"_a, "check"_a, "exact"_a, "framework"_a = "numpy",
-           "progress"_a = nb::none(), nb::call_guard<Call>(),
+           "progress"_a = nb::none(), "convert"_a = nb::none(), nb::call_guard<Call>(),
            nb::sig("def load(self, node: int, check: bool, exact: bool, framework: str = "
-                   "'numpy', progress: collections.abc.Callable[[int, int], object] | None = None) "
-                   "-> typing.Any"))
+                   "'numpy', progress: collections.abc.Callable[[int, int], object] | None = None, "
+                   "convert: collections.abc.Callable[[typing.Any], typing.Any] | None = None) -> "
+                   "typing.Any"))
       .def(
           "load_nodes", &File::load_nodes, "nodes"_a, "check"_a, "exact"_a, "framework"_a = "numpy",
           "progress"_a = nb::none(), nb::call_guard<Call>(),

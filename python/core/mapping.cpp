@@ -156,8 +156,10 @@ class Mapped {
     return labels;
   }
 
-  void save(const nb::bytes& name, const std::string& label, bool safetensors, int compression,
-            bool sync, bool replace, unsigned threads, const nb::object& progress) const {
+  // Saves what is at the key path `at`.
+  void save(const nb::bytes& name, const std::string& label, const std::string& at,
+            bool safetensors, int compression, bool sync, bool replace, unsigned threads,
+            const nb::object& progress) const {
     const std::string path = path_of(name);
     SaveOptions options;
     options.metadata = must(mapped_.metadata(), where_);
@@ -168,14 +170,15 @@ class Mapped {
     const auto outputs = must(mapped_.outputs(), where_);
     for (const auto& output : outputs) {
       if (output.label != label) continue;
+      const Value& state = *must(output.state.at(at), where_);
       auto result = run_interruptibly(
           progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
             options.progress = tell;
             options.cancel = &cancel;
             if (!safetensors) {
-              return espalier::save(path, output.state, options);
+              return espalier::save(path, state, options);
             }
-            auto saved = save_safetensors(path, output.state, options);
+            auto saved = save_safetensors(path, state, options);
             if (!saved) return propagate(saved);
             return {};
           });
@@ -216,8 +219,8 @@ void bind_mapping(nb::module_& module) {
       .def("labels", &Mapped::labels)
       .def("map_notes", &Mapped::map_notes)
       .def("lora", &Mapped::lora)
-      .def("save", &Mapped::save, "path"_a, "label"_a, "safetensors"_a, "compression"_a, "sync"_a,
-           "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());
+      .def("save", &Mapped::save, "path"_a, "label"_a, "at"_a, "safetensors"_a, "compression"_a,
+           "sync"_a, "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());
 }
 
 }  // namespace espalier::python

@@ -211,7 +211,8 @@ nb::bytes save_safetensors_bytes(nb::handle state, nb::handle metadata,
   return sink.take();
 }
 
-// A save in the background. The arrays were copied, so nothing of Python's is used any more.
+// A save in the background. Arrays were copied, or kept if they cannot change: their end takes the
+// GIL, so nothing waits for a save with it.
 class Saving {
  public:
   // Calls begin(options), whose copy of the arrays Ctrl-C ends.
@@ -265,7 +266,7 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
                           int compression, bool sync, bool replace, unsigned threads,
                           bool copy_views) {
   const std::string path = path_of(name);
-  Encoded encoded = encode(state, views_of(copy_views));
+  Encoded encoded = encode(state, views_of(copy_views), Use::kBackground);
   return {options_of(encoded.with_attributes(metadata), compression, sync, replace, threads), path,
           [&](const SaveOptions& options) {
             return save_async(path, std::move(encoded.value), Snapshot::kCopy, options);
@@ -292,7 +293,7 @@ class Folder {
 
   Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
                     bool sync, unsigned threads, bool copy_views) const {
-    Encoded encoded = encode(state, views_of(copy_views));
+    Encoded encoded = encode(state, views_of(copy_views), Use::kBackground);
     return {step_options(encoded.with_attributes(metadata), compression, sync, threads), where_,
             [&](const SaveOptions& options) {
               return dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options);
@@ -301,6 +302,15 @@ class Folder {
 
   void lock() const { must(dir_.lock(), where_); }
   void unlock() const { dir_.unlock(); }
+
+  void prune(std::uint64_t step) const {
+    Result<void> pruned;
+    {
+      const nb::gil_scoped_release released;
+      pruned = dir_.prune(step);
+    }
+    must(std::move(pruned), where_);
+  }
 
   std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }
 
@@ -414,6 +424,7 @@ void bind_saving(nb::module_& module) {
            "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>())
       .def("lock", &Folder::lock)
       .def("unlock", &Folder::unlock)
+      .def("prune", &Folder::prune, "step"_a, nb::call_guard<Call>())
       .def("steps", &Folder::steps)
       .def("path", &Folder::path, "step"_a)
       .def("latest", &Folder::latest, "check"_a, "progress"_a = nb::none(), nb::call_guard<Call>(),

@@ -262,6 +262,9 @@ def test_what_is_missing_is_told(tmp_path):
         run.accelerator.load_state()
     with pytest.raises(espalier.EspalierError, match="needs a folder"):
         run.accelerator.save_state()
+    for use in (run.accelerator.save_state, run.accelerator.load_state):
+        with pytest.raises(espalier.EspalierError, match="takes files, and s3://bucket/run is a URL"):
+            use("s3://bucket/run")
     with pytest.raises(espalier.CheckpointNotFound, match=r"none does not exist: no state\.espalier"):
         run.accelerator.load_state(tmp_path / "none")
     with pytest.raises(espalier.CheckpointNotFound, match=r"has no state\.espalier"):

@@ -2,6 +2,8 @@
 
 import inspect
 import os
+import subprocess
+import sys
 
 import espalier
 import espalier.compat.safetensors as ours
@@ -223,6 +225,70 @@ def test_arrays_of_any_order_are_saved_by_value(tmp_path):
     }  # fmt: skip
     loaded = their_numpy.load(our_numpy.save(saved))
     assert loaded.keys() == saved.keys() and all(np.array_equal(loaded[name], saved[name]) for name in saved)
+
+
+def test_memory_is_saved_by_its_address(tmp_path):
+    memory = np.arange(24, dtype=np.uint8)
+
+    def specs(module):
+        of_memory = {"data_ptr": memory.ctypes.data, "data_len": 24}
+        made = {}
+        for dtype in DTYPES:
+            name = np.dtype(dtype).name
+            made[name] = module.TensorSpec(dtype=name, shape=[1, 24 // np.dtype(dtype).itemsize], **of_memory)
+        made["f4"] = module.TensorSpec(dtype="float4_e2m1fn_x2", shape=(2, 12), **of_memory)
+        made["part"] = module.TensorSpec(dtype="int8", shape=[], data_ptr=memory.ctypes.data + 3, data_len=1)
+        made["none"] = module.TensorSpec(dtype="float32", shape=[0, 3], data_ptr=0, data_len=0)
+        return made
+
+    mine, theirs = specs(ours), specs(safetensors)
+    assert ours.serialize(mine, {"a": "b"}) == safetensors.serialize(theirs, metadata={"a": "b"})
+    ours.serialize_file(mine, tmp_path / "x.safetensors")
+    assert (tmp_path / "x.safetensors").read_bytes() == safetensors.serialize(theirs)
+    fields = ("dtype", "shape", "data_ptr", "data_len")
+    for name, spec in mine.items():
+        assert [getattr(spec, field) for field in fields] == [getattr(theirs[name], field) for field in fields]
+        assert repr(spec) == repr(theirs[name])
+    plain = {"dtype": "int8", "shape": [24], "data_ptr": memory.ctypes.data, "data_len": 24}
+    for error, changed in (
+        (ours.SafetensorError, {"dtype": "nonsense"}), (ours.SafetensorError, {"data_len": 23}),
+        (ours.SafetensorError, {"data_ptr": 0}), (OverflowError, {"shape": [-24]}), (TypeError, {"shape": [24.0]}),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            ours.serialize({"a": ours.TensorSpec(**{**plain, **changed})})
+    for refused in ({"a": memory}, {1: ours.TensorSpec(**plain)}):
+        with pytest.raises(TypeError):
+            ours.serialize(refused)
+
+
+def test_files_that_are_open_already(tmp_path):
+    path = tmp_path / "x.safetensors"
+    their_numpy.save_file(readable(), path)
+    with open(path, "rb") as opened, ours._safe_open_handle(opened, framework="np", device="cpu") as file:
+        assert all_equal(file.get_tensors(), readable())
+    with pytest.raises(AttributeError, match="fileno"):
+        ours._safe_open_handle(path, "np")
+
+
+SUBSTITUTED = """
+import espalier.compat.safetensors as ours
+ours.substitute()
+ours.substitute()
+import safetensors, safetensors.numpy, safetensors.flax
+assert safetensors is ours and safetensors.safe_open is ours.safe_open
+import espalier.compat.safetensors.numpy as our_numpy
+assert safetensors.numpy is our_numpy
+"""
+
+
+@pytest.mark.parametrize("without_torch", [False, True])
+def test_substitution(without_torch):
+    first = "import sys; sys.modules['torch'] = None\n" if without_torch else ""
+    last = "import safetensors.torch as t; assert t.__name__ == 'espalier.compat.safetensors.torch'" * (not without_torch)
+    subprocess.run([sys.executable, "-W", "error", "-c", first + SUBSTITUTED + last], check=True)
+    with pytest.raises(espalier.EspalierError, match="safetensors was imported before"):
+        ours.substitute()
+    assert sys.modules["safetensors"] is safetensors
 
 
 def test_signatures_are_those_of_safetensors():

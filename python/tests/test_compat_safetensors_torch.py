@@ -94,12 +94,13 @@ def test_what_other_libraries_import():
     assert our_torch.safe_open is ours.safe_open
     x, y = torch.zeros(4, 4), torch.ones(3)
     tensors = {
-        "whole": x, "again": x, "row": x[0], "other": y, "part": torch.ones(9)[2:5], "none": torch.zeros(0),
-        "meta": x.to("meta"), "parameter": nn.Parameter(y),
+        "part": torch.ones(9)[2:5], "strided": torch.ones(16)[::4], "whole": x, "again": x, "row": x[0], "other": y,
+        "none": torch.zeros(0), "no row": x[:0], "meta": x.to("meta"), "parameter": nn.Parameter(y),
+        "start": torch.empty(0).set_(x.untyped_storage()[:16], 0, (4,)),  # of a storage of its own, at the same address
     }  # fmt: skip
     for name, tensor in tensors.items():
-        for function in ("storage_ptr", "storage_size", "_is_complete"):
-            if name == "meta" and function == "storage_ptr":
+        for function in ("storage_ptr", "storage_size", "_is_complete", "_end_ptr"):
+            if name == "meta" and function in ("storage_ptr", "_end_ptr"):
                 continue
             assert getattr(our_torch, function)(tensor) == getattr(their_torch, function)(tensor), (name, function)
 
@@ -107,7 +108,11 @@ def test_what_other_libraries_import():
         return sorted(sorted(names) for names in sets)
 
     assert ordered(our_torch._find_shared_tensors(tensors)) == ordered(their_torch._find_shared_tensors(tensors))
-    del tensors["part"]
+    assert our_torch._find_shared_tensors({"b": x[:2], "c": x[2:], "a": x[:1]}) == [{"a", "b"}, {"c"}]
+    for partial in ("part", "strided"):
+        with pytest.raises(RuntimeError):
+            our_torch._remove_duplicate_names({partial: tensors.pop(partial)})
+    del tensors["no row"]
     for options in (
         {}, {"preferred_names": ["whole"]}, {"discard_names": ["again"]}, {"discard_names": ["again", "whole"]},
         {"preferred_names": ["row", "whole"], "discard_names": ["whole", "other"]},
@@ -146,6 +151,8 @@ def test_refusals_are_of_the_same_kinds():
     for refused in ({"a": x.to("meta")}, {"a": torch.zeros(2, dtype=torch.complex128)}):
         with pytest.raises(espalier.Unsupported):
             our_torch.save(refused)
+    with pytest.raises(RuntimeError, match="'a': Cannot copy out of meta tensor"):
+        our_torch.save({"a": x.to("meta")})
 
 
 @pytest.mark.parametrize("metadata", [None, {"b.weight": "mine"}], ids=str)
@@ -159,10 +166,11 @@ def test_models_are_saved_and_loaded_as_safetensors_does(tmp_path, metadata):
         fresh = Tied()
         assert load(fresh, path) == (set(), [])
         assert same(fresh.state_dict(), model.state_dict()) and fresh.a.weight is fresh.b.weight
-    with pytest.raises(ValueError, match="contiguous"):
+    with pytest.raises(ValueError, match=r"'turned' is not contiguous; use save_model\(..., force_contiguous=True\)"):
         our_torch.save_model(model, path, force_contiguous=False)
     linear = nn.Linear(3, 3)
-    with pytest.raises(RuntimeError, match="unexpected"):
+    missing = r'Missing key\(s\) in state_dict: "bias", "weight"\s+Unexpected key\(s\) .*"turned"'
+    with pytest.raises(RuntimeError, match=missing):
         our_torch.load_model(linear, path)
     mine, theirs = (
         load(nn.Linear(3, 3), path, strict=False) for load in (our_torch.load_model, their_torch.load_model)

@@ -241,6 +241,32 @@ def test_haliax_35_a_model_from_the_names_and_arrays_of_another_library(file):
     assert same(espalier.map(file, named).load(like=fresh), model)
 
 
+def test_a_module_as_safetensors(tmp_path):
+    class Scaled:
+        def __init__(self, by):
+            self.by = by
+
+    class Net(eqx.Module):
+        layers: tuple
+        drop: eqx.nn.Dropout
+        scaled: Scaled
+        table: jax.Array = eqx.field(metadata={"persistent": False})
+
+    espalier.register(Scaled, to=vars, of=lambda fields: Scaled(**fields))
+    path = tmp_path / "m.safetensors"
+    mlps = mlp(0), mlp(1)
+    espalier.save_safetensors(path, Net(mlps, eqx.nn.Dropout(0.5), Scaled(jnp.arange(2.0)), jnp.zeros(9)))
+    depth = len(mlps[0].layers)
+    names = {f"layers.{i}.layers.{k}.{name}" for i in range(2) for k in range(depth) for name in ("weight", "bias")}
+    loaded = espalier.load(path)
+    assert loaded.keys() == {*names, "scaled.by"} and loaded["scaled.by"].tolist() == [0, 1]
+    assert np.array_equal(loaded["layers.1.layers.0.weight"], mlps[1].layers[0].weight)
+    # What a module has beside elements is refused, not left out.
+    with pytest.raises(espalier.Unsupported, match="scaled.by"):
+        espalier.save_safetensors(path, Net(mlps, None, Scaled(jax.random.key(0)), None))
+    assert espalier.load(path).keys() == loaded.keys()
+
+
 def test_levanter_part_of_a_state_into_a_skeleton(file, tmp_path):
     class TrainState(eqx.Module):
         step: jax.Array

@@ -178,6 +178,52 @@ def test_haliax_35_a_state_dict_is_written_byte_for_byte_as_by_haliax(tmp_path):
         assert sorted(loaded) == sorted(exported) and all(np.array_equal(loaded[name], exported[name]) for name in exported)
 
 
+def test_modules_are_written_as_safetensors_with_the_names_and_arrays_of_haliax(tmp_path):
+    from haliax.state_dict import save_state_dict, to_torch_compatible_state_dict
+
+    class Net(eqx.Module):
+        """Of both libraries, with an array of numpy, and with parts that are no arrays."""
+
+        blocks: list
+        scale: np.ndarray
+        out: eqx.nn.Linear
+        act: object = jax.nn.relu
+        rate: float = 0.5
+
+    keys = jax.random.split(jax.random.key(0), 4)
+    linear = hax.nn.Linear.init((HEADS, DIM), (DIM.alias("a"), HEADS.alias("b")), key=keys[0])  # is flattened to two axes
+    blocks = [kind.init(LAYERS, Block)(key=keys) for kind in (hax.nn.BlockSeq, hax.nn.Stacked)]
+    net = Net([linear, *blocks, {"norm": hax.nn.LayerNorm.init(DIM)}], np.arange(3.0), eqx.nn.Linear(2, 3, key=keys[1]))
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    for module in (linear, net):
+        save_state_dict({name: np.ascontiguousarray(a) for name, a in to_torch_compatible_state_dict(module).items()}, theirs)
+        assert espalier.save_safetensors(ours, module, metadata={"format": "pt"}) == []
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert espalier.load(ours)["blocks.0.weight"].shape == (8, 8) and "blocks.1.3.linear.bias" in espalier.load(ours)
+    # Within a state, with a prefix; and in several files.
+    names = to_torch_compatible_state_dict(net, prefix="model")
+    espalier.save_safetensors(ours, {"model": net})
+    loaded = espalier.load(ours)
+    assert loaded.keys() == names.keys() and all(np.array_equal(loaded[name], names[name]) for name in names)
+    espalier.save_safetensors(ours, {"model": net}, max_shard_size=100)
+    assert espalier.load(tmp_path / "ours.safetensors.index.json").keys() == names.keys()
+
+    class Twice(hax.state_dict.ModuleWithStateDictSerialization):
+        a: jax.Array
+        b: jax.Array
+
+        def _state_dict_key_map(self):
+            return {"a": "b"}
+
+    class Dotted(eqx.Module):
+        parts: dict
+
+    for module in (Twice(jnp.ones(2), jnp.zeros(2)), Dotted({"a.b": jnp.ones(2), "a": {"b": jnp.zeros(2)}})):
+        with pytest.raises(espalier.EspalierError, match="the same name|both get the name") as caught:
+            espalier.save_safetensors(ours, {"m": module})
+        assert caught.value.code == "name_collision"
+
+
 def test_sharded_named_arrays_are_read_by_slices(file, monkeypatch):
     array = jax.device_put(jnp.arange(8.0).reshape(2, 4), NamedSharding(mesh_of(2), PartitionSpec(None, "x")))
     state = {"w": hax.named(array, (HEADS, DIM))}

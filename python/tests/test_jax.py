@@ -1,6 +1,9 @@
 """JAX: arrays, typed keys, sharded arrays and registered classes, saved and loaded."""
 
+import ctypes
+import pathlib
 import pickle
+import resource
 import subprocess
 import sys
 
@@ -12,7 +15,7 @@ import pytest
 jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")
 import jax.numpy as jnp  # noqa: E402
-from espalier import _encode, _jax  # noqa: E402
+from espalier import _encode, _jax, _jax_memory  # noqa: E402
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding  # noqa: E402
 
 DTYPES = [
@@ -112,10 +115,8 @@ def test_nothing_is_copied_on_a_cpu(file):
         arrays, made = checkpoint.load(), checkpoint.load(framework="jax")
     for key in state:
         assert made[key].unsafe_buffer_pointer() == arrays[key].ctypes.data
-    memory = np.zeros(5000, np.uint8)
-    start = -memory.ctypes.data % 64  # JAX would take it without a copy
-    writable = memory[start : start + 4000].view(np.float32)
-    assert _jax.put(writable).unsafe_buffer_pointer() != writable.ctypes.data
+    array = writable(1000)
+    assert _jax.put(array).unsafe_buffer_pointer() != array.ctypes.data
 
 
 def test_donating_what_was_loaded_leaves_the_file_alone(file):
@@ -130,15 +131,103 @@ def test_donating_what_was_loaded_leaves_the_file_alone(file):
     assert file.read_bytes() == before
 
 
-def test_what_is_donated_after_save_async_is_saved(file):
-    state = {"w": jnp.arange(1000.0), "s": sharded(jnp.arange(8.0), mesh_of(2), "x")}
-    expected = jax.tree.map(np.array, state)
-    saving = espalier.save_async(file, state)
-    for key in state:
+def writable(count):
+    """An array of numpy whose memory JAX takes without a copy."""
+    memory = np.zeros(4 * count + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + 4 * count].view(np.float32)
+
+
+def alias(array):
+    """A writable array of numpy in the memory of one of JAX."""
+    elements = (ctypes.c_float * array.size).from_address(array.unsafe_buffer_pointer())
+    return np.ctypeslib.as_array(elements)
+
+
+@pytest.fixture
+def held_up(file):
+    """A save to the file that goes on for long: those after it wait. Call it to end it."""
+    first = espalier.save_async(file, np.random.default_rng(1).standard_normal(1 << 23), compression=9, threads=1)
+
+    def end():
+        first.cancel()
+        first.exception()
+
+    yield end
+    end()
+
+
+def test_save_async_saves_what_was_there(file, held_up):
+    computed = {name: jnp.arange(1000.0) + 1 for name in ("donated", "deleted", "tied", "tied2", "sliced")}
+    numpy = {"put": writable(1000), "dlpack": writable(1000), "sharded": writable(1000)}
+    taken = {"put": jax.device_put(numpy["put"]), "dlpack": jax.dlpack.from_dlpack(numpy["dlpack"])}
+    whole = NamedSharding(mesh_of(1), PartitionSpec())
+    taken["sharded"] = jax.make_array_from_single_device_arrays((1000,), whole, [jax.device_put(numpy["sharded"])])
+    assert all(taken[name].addressable_data(0).unsafe_buffer_pointer() == numpy[name].ctypes.data for name in numpy)
+    tied, first, sliced = alias(computed["tied"]), alias(computed["tied2"]), alias(computed["sliced"])[1:]
+    packed, spread = jnp.arange(8).astype(jnp.int4), sharded(jnp.arange(8.0), mesh_of(2), "x")
+    state = {"first": first, **computed, **taken, "numpy": tied, "part": sliced, "i4": packed, "s": spread}
+    ones, few = np.arange(1000, dtype=np.float32) + 1, np.arange(8)
+    expected = {**dict.fromkeys(computed, ones), **{name: array.copy() for name, array in numpy.items()}}
+    expected |= {"first": ones, "numpy": ones, "part": ones[1:], "i4": few, "s": few}
+    saving = espalier.save_async(file, state, views="copy")
+    for key in ("donated", "i4", "s"):
         jax.jit(lambda array: array * 0, donate_argnums=0)(state[key]).block_until_ready()
+        assert state[key].is_deleted() == (key != "donated")  # It is held, so JAX takes other memory for the result.
+    computed["deleted"].delete()
+    others = [jnp.zeros(1000) + i for i in range(20)]  # in the memory that is free again
+    for array in [*numpy.values(), tied, first, sliced]:
+        array[:] = -1
+    held_up()
     saving.result()
     loaded = espalier.load(file)
-    assert state["w"].is_deleted() and all(np.array_equal(loaded[key], expected[key]) for key in expected)
+    del others
+    assert loaded.keys() == state.keys()
+    for key in expected:
+        assert np.array_equal(loaded[key], expected[key]), key
+
+
+def test_arrays_that_cannot_change_are_not_copied_for_a_save_in_the_background(file, held_up):
+    computed = jnp.zeros(1 << 25).block_until_ready()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    state = {"a": {"b": computed}}
+    try:  # too little memory for a copy
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + computed.nbytes // 2, before[1]))
+        saving = espalier.save_async(file, state)
+        failing = espalier.save_async(file, {"a": np.asarray(computed)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    saving.cancel()
+    held_up()
+    assert isinstance(saving.exception(), espalier.Cancelled)
+    assert isinstance(failing.exception(), MemoryError)
+
+
+def test_the_memory_of_an_array_is_jax_s_own_if_jax_computed_it():
+    put, plus = jax.device_put(writable(8)), jax.jit(lambda array: array + 1)
+    own = [plus(put), plus(put), put + 1, put + 1, jnp.array(writable(8)), jnp.reshape(put, (2, 4)), jnp.zeros(8), put[:4]]
+    own += [put.copy(), put.at[0].set(1), jax.random.normal(jax.random.key(0), (8,)), jax.grad(lambda x: (x * x).sum())(put)]
+    optimizer = optax.adam(1e-3)
+    for _ in range(2):  # compiled, and called again
+        own += jax.tree.leaves(optimizer.update({"w": own[0]}, optimizer.init({"w": put}))[0])
+    assert [_jax_memory.is_own(array) for array in own] == [True] * len(own)
+    whole = NamedSharding(mesh_of(1), PartitionSpec())
+    taken = [put, put.addressable_data(0), jax.device_put(writable(8), whole), jax.dlpack.from_dlpack(writable(8))]
+    taken += [jax.make_array_from_single_device_arrays((8,), whole, [put]), pickle.loads(pickle.dumps(own[0]))]
+    taken += [jax.make_array_from_callback((8,), whole, lambda index: writable(8)[index]), jax.device_put(put, whole)]
+    assert [_jax_memory.is_own(array) for array in taken] == [False] * len(taken)
+
+
+def test_a_jax_that_does_not_tell_where_arrays_are_made_has_all_of_them_copied(monkeypatch):
+    computed = jnp.zeros(8)
+    for tells in (lambda array: True, lambda array: 1 / 0):
+        _jax_memory._tells.cache_clear()
+        monkeypatch.setattr(_jax_memory, "_is_computed", tells)
+        assert not _jax_memory.is_own(computed)
+    monkeypatch.undo()
+    _jax_memory._tells.cache_clear()
+    assert _jax_memory.is_own(computed)
 
 
 def test_ties_stay_ties(file):
@@ -263,6 +352,23 @@ def test_an_array_goes_to_the_device_of_the_template_s(file):
     assert there.devices() == {devices[3]} and there.committed
     with espalier.open(file) as checkpoint:
         assert checkpoint["here"].jax(devices[1]).devices() == {devices[1]}
+
+
+def test_a_device_and_a_dtype_are_chosen_when_loading(file):
+    state = {"w": jnp.arange(8.0), "i": jnp.arange(8), "k": jax.random.key(0), "n": np.float32(2)}
+    espalier.save(file, state)
+    device = jax.devices()[1]
+    loaded = espalier.load(file, framework="jax", device=device, dtype=jnp.bfloat16)
+    assert np.array_equal(loaded["w"], np.arange(8)) and loaded["w"].dtype == jnp.bfloat16 and loaded["w"].devices() == {device}
+    assert loaded["i"].dtype == jnp.int32 and loaded["i"].devices() == loaded["k"].devices() == {device}
+    assert jnp.array_equal(jax.random.key_data(loaded["k"]), jax.random.key_data(state["k"])) and type(loaded["n"]) is np.float32
+    spread = NamedSharding(mesh_of(2), PartitionSpec("x"))
+    assert espalier.load(file, framework="jax", at="w", device=spread).sharding == spread
+    with pytest.raises(espalier.EspalierError, match=r"JAX cannot put an array of shape \[8\] on "):
+        espalier.load(file, framework="jax", at="w", device=NamedSharding(mesh_of(3), PartitionSpec("x")))
+    # And for numpy.
+    loaded = espalier.load(file, dtype=np.float64)
+    assert loaded["w"].dtype == np.float64 and loaded["i"].dtype == np.int32 and loaded["w"][7] == 7
 
 
 def test_casts_are_asked_for(file):
@@ -428,7 +534,7 @@ def test_equinox_778_several_processes(file):
     ]
     for rank, process in enumerate(processes):
         printed, _ = process.communicate(timeout=120)
-        assert "w: an array with parts in other processes; save what jax.experimental.multihost_utils" in printed
+        assert "w: an array with parts in other processes; save with espalier.Checkpointer(folder, distributed=True)" in printed
         assert str([4.0 * rank + i for i in range(4)]) in printed
 
 

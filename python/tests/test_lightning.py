@@ -1,8 +1,10 @@
 """Lightning with Espalier files: all that Lightning keeps comes back, and a resumed run ends with the same bits."""
 
+import io
 import random
 
 import espalier
+import espalier.lightning
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ pytest.importorskip("lightning")
 import lightning.pytorch as lightning  # noqa: E402
 from espalier.lightning import EspalierIO, RandomState  # noqa: E402
 from lightning.fabric.plugins.io import TorchCheckpointIO  # noqa: E402
+from lightning.fabric.utilities import cloud_io  # noqa: E402
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
+from lightning.pytorch.core import saving  # noqa: E402
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -203,6 +207,152 @@ def test_what_torch_does_not_load_safely_is_named(tmp_path, capsys):
     with pytest.raises(espalier.EspalierError, match=r"a\.ckpt: torch .*weights_only=False"):
         EspalierIO().load_checkpoint(path)
     assert not capsys.readouterr().out
+
+
+def test_a_device_s_random_numbers_are_those_of_before_too(tmp_path, monkeypatch):
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, **parts(tmp_path, 9, True))
+    path = tmp_path / "step=8.ckpt"
+    state = espalier.load(path, framework="torch")
+    [mine] = state["callbacks"]["RandomState"]["ranks"]
+    mine.pop("device", None)
+    mine["cuda"] = torch.arange(16, dtype=torch.uint8)
+    espalier.save(path, state)
+    given = []
+    monkeypatch.setattr(espalier.lightning, "set_random_state", given.append)
+    with pytest.raises(Crash):
+        fit(tmp_path, {}, path=path, **parts(tmp_path, 9, True))
+    [[device]] = [each["device"] for each in given]
+    assert torch.equal(device, mine["cuda"])
+
+
+class Data(lightning.LightningDataModule):
+    def __init__(self, conf):
+        super().__init__()
+        self.save_hyperparameters(conf)
+        self.seen = 0
+
+    def train_dataloader(self):
+        return loader(False)
+
+    def state_dict(self):
+        return {"seen": 7}
+
+    def load_state_dict(self, state):
+        self.seen = state["seen"]
+
+
+class Larger(Model):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.more = nn.Linear(2, 2)
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    monkeypatch.setattr(saving, "pl_load", cloud_io._load)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """The model, and a folder with its checkpoint as EspalierIO saves it, and as Lightning does."""
+    folder = tmp_path_factory.mktemp("fitted")
+    for name, plugins in {"ours": [EspalierIO()], "theirs": []}.items():
+        lightning.seed_everything(0, verbose=False)
+        model = Model(hidden=5, names=("c",))
+        options = {"logger": False, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+        options = {**options, "max_steps": 1, "callbacks": [RandomState()], "enable_checkpointing": False}
+        trainer = lightning.Trainer(plugins=plugins, **options)
+        trainer.fit(model, datamodule=Data({"rows": 3}))
+        trainer.save_checkpoint(folder / f"{name}.ckpt")
+        trainer.strategy.checkpoint_io.teardown()
+    return model, folder
+
+
+def same(model, other):
+    state, wanted = model.state_dict(), other.state_dict()
+    return state.keys() == wanted.keys() and all(torch.equal(state[name], wanted[name]) for name in state)
+
+
+def test_load_from_checkpoint(fitted, unpatched):
+    model, folder = fitted
+    path = folder / "ours.ckpt"
+    with pytest.raises(Exception, match="invalid load key"):
+        Model.load_from_checkpoint(path, weights_only=False)
+    espalier.lightning.patch()
+    patched = saving.pl_load
+    espalier.lightning.patch()
+    assert saving.pl_load is patched
+    url = "memory://fitted/ours.ckpt"
+    espalier.save(url, espalier.load(path, framework="torch"))
+    with open(path, "rb") as opened:
+        opened.read(8)
+        whole = io.BytesIO(opened.read(8) + path.read_bytes())
+        whole.seek(8)
+        opened.seek(0)
+        for source in (path, str(path), opened, whole, url):
+            loaded = Model.load_from_checkpoint(source)
+            assert loaded.hparams == {"hidden": 5, "names": ("c",)} and loaded.net[0].out_features == 5
+            assert same(loaded, model)
+    assert Model.load_from_checkpoint(path, names=1, weights_only=True).hparams == {"hidden": 5, "names": 1}
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        Model.load_from_checkpoint(path, hidden=6)
+    with pytest.raises(RuntimeError, match=r"more\.weight"):
+        Larger.load_from_checkpoint(path)
+    assert torch.equal(Larger.load_from_checkpoint(path, strict=False).net[0].weight, model.net[0].weight)
+    data = Data.load_from_checkpoint(path)
+    assert data.hparams == {"rows": 3} and data.seen == 7
+    with pytest.raises(espalier.EspalierError, match=r"list\.ckpt: this is no checkpoint of Lightning's"):
+        espalier.save(folder / "list.ckpt", [1])
+        Model.load_from_checkpoint(folder / "list.ckpt")
+
+
+def test_what_torch_saved_is_loaded_by_torch_as_before(fitted, monkeypatch):
+    model, folder = fitted
+    by_torch, plain = [], torch.load
+    monkeypatch.setattr(torch, "load", lambda *each, **options: by_torch.append(each) or plain(*each, **options))
+    monkeypatch.setattr(saving, "pl_load", cloud_io._load)
+    path, old, url = folder / "theirs.ckpt", folder / "old.ckpt", "memory://fitted/theirs.ckpt"
+    torch.save(plain(path, weights_only=True), old, _use_new_zipfile_serialization=False)
+    cloud_io._atomic_save(plain(path, weights_only=True), url)
+    espalier.lightning.patch()
+    for source in (path, old, io.BytesIO(path.read_bytes()), url):
+        loaded = Model.load_from_checkpoint(source, map_location="cpu", weights_only=True)
+        assert same(loaded, model) and loaded.hparams == {"hidden": 5, "names": ("c",)} and by_torch.pop()
+    for source in (old, url):
+        assert EspalierIO().load_checkpoint(source)["hyper_parameters"] == {"hidden": 5, "names": ("c",)} and by_torch.pop()
+    evil = folder / "evil.ckpt"
+    torch.save({"own": Evil()}, evil)
+    with pytest.raises(Exception, match="Weights only load failed"):
+        Model.load_from_checkpoint(evil, weights_only=True)
+
+
+def test_map_location_means_what_it_does_for_torch(tmp_path):
+    one = torch.ones(3)
+    torch.save({"a": [one, 2], "b": one}, tmp_path / "theirs.ckpt")
+    espalier.save(tmp_path / "ours.ckpt", {"a": [one, 2], "b": one})
+    called = []
+
+    def note(storage, location):
+        called.append((type(storage), storage.nbytes(), location))
+
+    places = [None, "cpu", "meta", torch.device("meta"), {"cpu": "meta"}, {"cuda:0": "cpu"}, note, lambda storage, _: storage]
+    for place in places:
+        states = [EspalierIO().load_checkpoint(tmp_path / name, place) for name in ("ours.ckpt", "theirs.ckpt")]
+        devices = [[state["a"][0].device.type, state["b"].device.type] for state in states]
+        assert devices[0] == devices[1], place
+        assert states[0]["a"][1] == 2
+    assert called[0] == called[-1] == (torch.UntypedStorage, 12, "cpu")
+    moved = EspalierIO().load_checkpoint(tmp_path / "ours.ckpt", "meta")
+    assert moved["a"][0] is moved["b"]
+    moved = EspalierIO().load_checkpoint(tmp_path / "ours.ckpt", lambda _, __: torch.UntypedStorage(12, device="meta"))
+    assert moved["b"].device.type == "meta"
+
+
+def test_a_lightning_without_what_patch_replaces_is_refused(monkeypatch):
+    monkeypatch.delattr(saving, "pl_load")
+    with pytest.raises(espalier.Unsupported, match="pl_load"):
+        espalier.lightning.patch()
 
 
 def test_a_checkpoint_without_random_state_is_named(tmp_path):

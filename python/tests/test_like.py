@@ -239,3 +239,8 @@ def test_a_load_of_nothing_is_told(file):
     espalier.load(file, like={"w": np.zeros(3, np.float32), "state": espalier.ANY}, strict=False)
     espalier.save(file, {})
     espalier.load(file, like={}, strict=False)
+    # strict="file" gives no ledger, so nobody would see it.
+    with pytest.raises(espalier.TreeMismatch, match="the file has nothing of the template.* w and so on; pass strict=False") as caught:
+        espalier.load(file, like={"w": F32}, strict="file")
+    assert caught.value.ledger.missing == ["w"]
+    assert espalier.load(file, like={"f": max}, strict="file") == {"f": max}

@@ -2,10 +2,12 @@
 
 import json
 import pickle
+import re
 
 import espalier
 import numpy as np
 import pytest
+from espalier._errors import in_python
 
 F32 = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -194,6 +196,7 @@ def test_what_may_be_wrong_is_a_warning(tmp_path):
     with pytest.warns(UserWarning, match=r"run.espalier: .*'opt.state.0.exp_avg' keeps its number, and parameters have new names") as told:
         mapped = espalier.map(path, rules, at="model")
     assert len(told) == 1 and len(mapped.map_notes) == 1 and mapped.map_notes[0] in str(told[0].message)
+    assert mapped.map_notes[0].endswith(": along='opt.state.{param#}.{slot}' with like=")
     assert espalier.map(path, rules, at="model", along="opt.state.{param#}.{slot}").map_notes == []
     same = {"espalier_map": 1, "rest": "keep", "rules": ["up <-> up"]}
     assert espalier.map(path, same, at="model").map_notes == []
@@ -236,6 +239,50 @@ def test_what_is_wrong_is_named(source, tmp_path):
     assert code_of(source, MAP, sizes={"p": 2}, like=like)[0] == "map_template"
     rules = {"espalier_map": 1, "rest": "drop", "rules": ["norm [n] = l.0.q [n 2] <-> one [n]"]}
     assert code_of(source, rules)[0].startswith("map_")
+
+
+def test_a_model_is_exported_from_a_training_checkpoint(tmp_path):
+    path, out = tmp_path / "run.espalier", tmp_path / "out.safetensors"
+    rules = {"espalier_map": 1, "rules": ["embed.weight <-> tok.weight", "layers.{i}.{p*} <-> blocks.{i}.{p*}"]}
+    model = {"tok.weight": F32, "blocks.0.weight": F32 + 1, "blocks.1.bias": np.ones(2)}
+    espalier.save(path, {"step": 7, "run": {"model": model, "ema": F32}, "optimizer": {"lr": 0.1}}, metadata={"by": "me"})
+    mapped = espalier.map(path, rules, at="run.model", reverse=True)
+    with pytest.warns(espalier.LossWarning, match="out.safetensors has what is at run/model alone, and not step, optimizer, run/ema; pass at="):
+        mapped.save(out)
+    names = {"embed.weight", "layers.0.weight", "layers.1.bias"}
+    assert espalier.load(out).keys() == names and espalier.open(out).metadata["by"] == "me"
+    out.unlink()
+    mapped.save(out, at="run/model")  # said, so without a word
+    assert espalier.load(out).keys() == names
+    mapped.save(tmp_path / "whole.espalier")
+    assert espalier.load(tmp_path / "whole.espalier").keys() == {"step", "run", "optimizer"}
+    mapped.save(tmp_path / "part.espalier", at="optimizer")
+    assert espalier.load(tmp_path / "part.espalier") == {"lr": 0.1}
+    with pytest.raises(espalier.KeyPathError):
+        mapped.save(out, at="none")
+    with pytest.raises(espalier.Unsupported, match="safetensors cannot hold step .*; save it to a file that ends in .espalier, which holds all"):
+        mapped.save(out, at="")
+    assert espalier.load(out).keys() == names
+    # Nothing is beside it, or the names are flat.
+    espalier.save(path, {"model": model})
+    espalier.map(path, rules, at="model", reverse=True).save(out)
+    assert espalier.load(out).keys() == names
+    espalier.save(path, {f"model.{name}": value for name, value in model.items()})
+    espalier.map(path, rules, at="model", reverse=True).save(out)
+    assert espalier.load(out).keys() == {f"model.{name}" for name in names}
+
+
+def test_errors_of_maps_name_arguments_of_python(repository, source):
+    texts = [text for file in (repository / "src/espalier/map").glob("*.cpp") for text in re.findall(r'"((?:[^"\\]|\\.)*)"', file.read_text())]
+    options = [text for text in texts if re.search(r"--[a-z]", text)]
+    assert len(options) > 15 and not [text for text in options if re.search(r"--[a-z]", in_python(text))]
+    said = "pass it as --config, or --set lora_alpha=..., or --set p=2, and --along 'a.{b}' or --along none with --partial"
+    here = """pass it as config=, or sizes={"lora_alpha": ...}, or sizes={"p": 2}, and along='a.{b}' or along="none" with partial=True"""
+    assert in_python(said) == here
+    with pytest.raises(espalier.EspalierError, match=r'give it: sizes=\{"h": \.\.\.\}'):
+        espalier.map(source, MAP)
+    with pytest.raises(espalier.EspalierError, match=r"no tensor fits its right side: .*\{x\} is a whole number, \{x\*\} any text\), and at= if"):
+        espalier.map(source, {"espalier_map": 1, "rules": ["fc.{p} <-> {p}"]}, reverse=True)
 
 
 def test_numbers_that_are_set_count_first(tmp_path):

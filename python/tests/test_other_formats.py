@@ -102,11 +102,33 @@ def test_a_model_in_several_files(tmp_path):
     same(espalier.load(tmp_path / "model.espalier", framework="torch"), espalier.load(index, framework="torch"))
 
 
+def test_dicts_with_other_keys_are_dicts_again(tmp_path, file):
+    state = {"x": {(0, "a"): torch.ones(2), 1.5: {None: 1, (): [{(2,): 3}]}}}
+    torch.save(state, tmp_path / "a.pt")
+    loaded = espalier.load(tmp_path / "a.pt", framework="torch")
+    assert torch.equal(loaded["x"].pop((0, "a")), state["x"].pop((0, "a"))) and loaded == state
+    pairs = espalier.load(tmp_path / "a.pt", exact=True)
+    espalier.save(file, pairs)
+    assert espalier.load(file, framework="torch")["x"].keys() == {(0, "a"), 1.5}
+    # What Python cannot hold, or holds slowly, stays a list.
+    for items in ([(1.5, 1), (1.5, 2)], [([], 1)], [(1, 2, 3)], [1], [((1 + i) * (2**61 - 1), i) for i in range(8, 1100)]):
+        espalier.save(file, espalier.Labelled("dict.items", items))
+        assert espalier.load(file) == items
+
+
 def test_a_file_of_flax(tmp_path):
     serialization = pytest.importorskip("flax.serialization")
     state = {"params": {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}, "step": 7}
     (tmp_path / "state.msgpack").write_bytes(serialization.to_bytes(state))
     same_values(espalier.load(tmp_path / "state.msgpack"), state)
+
+
+def test_a_folder_of_steps_is_told(tmp_path):
+    with espalier.Checkpointer(tmp_path, every=1) as checkpointer:
+        for step in (9, 10):
+            checkpointer.save(step, step)
+    with pytest.raises(espalier.CheckpointOSError, match="such as the newest, step_00000010.espalier"):
+        espalier.load(tmp_path)
 
 
 def test_a_file_of_gguf(repository):

@@ -333,9 +333,9 @@ def test_nothing_is_imported_by_a_name_in_the_file(file, tmp_path, monkeypatch):
 
 SUBSTITUTED = """
 import sys
-import espalier.compat.safetensors as ours
+import espalier.compat.safetensors
+espalier.compat.safetensors.substitute()
 import espalier.compat.safetensors.torch as ours_torch
-sys.modules["safetensors"], sys.modules["safetensors.torch"] = ours, ours_torch
 import torch, transformers, peft
 assert peft.utils.save_and_load.safe_load_file is ours_torch.load_file
 theirs, ours = sys.argv[1:]

@@ -196,6 +196,119 @@ def test_a_label_that_a_tensor_cannot_have_is_no_error(file):
         assert torch.equal(espalier.load(file, framework="torch")["w"], torch.arange(3))
 
 
+def test_a_device_and_a_dtype_are_chosen_when_loading(file):
+    weight = torch.rand(3)
+    state = {"w": weight, "tied": weight, "p": nn.Parameter(torch.rand(2)), "i": torch.arange(3), "n": np.float32(2), "s": 1.5}
+    espalier.save(file, {**state, "none": torch.empty(2, device="meta")})
+    for dtype in ("bf16", torch.bfloat16, "bfloat16"):
+        if dtype == "bfloat16":
+            pytest.importorskip("ml_dtypes")
+        loaded = espalier.load(file, framework="torch", dtype=dtype)
+        assert torch.equal(loaded["w"], weight.bfloat16()) and loaded["w"] is loaded["tied"]
+        assert type(loaded["p"]) is nn.Parameter and loaded["p"].requires_grad and loaded["p"].dtype == torch.bfloat16
+        assert loaded["i"].dtype == torch.int64 and type(loaded["n"]) is np.float32 and loaded["s"] == 1.5
+        assert loaded["none"].is_meta and loaded["none"].dtype == torch.bfloat16
+    assert espalier.load(file, framework="torch", at="w", dtype=torch.float64).dtype == torch.float64
+    loaded = espalier.load(file, framework="torch", device="meta")
+    assert all(loaded[name].is_meta for name in ("w", "p", "i", "none")) and type(loaded["p"]) is nn.Parameter
+    assert espalier.load_bytes(file.read_bytes(), framework="torch", device="meta")["w"].is_meta
+    assert espalier.load(file, framework="torch", device="cpu")["none"].is_meta
+    for options, message in (
+        ({"framework": "torch", "device": "none"}, "torch has no device 'none'"),
+        ({"framework": "torch", "dtype": torch.int32}, "dtype must be one of floats"),
+        ({"framework": "torch", "dtype": "half a float"}, "dtype must be one of floats"),
+        ({"framework": "torch", "dtype": "f6_e2m3fn"}, "torch has no dtype for f6_e2m3fn"),
+        ({"device": "cpu"}, "arrays of numpy have no device; pass framework="),
+        ({"exact": True, "dtype": "f32"}, "leave out device= and dtype="),
+        ({"like": state, "dtype": "f32"}, "leave out device= and dtype="),
+    ):
+        with pytest.raises(espalier.EspalierError, match=message):
+            espalier.load(file, **options)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embed.weight
+
+
+@pytest.mark.parametrize("name", ["embed.weight", "head.weight"])
+def test_a_tied_parameter_may_be_missing(file, name):
+    weight = torch.rand(5, 3)
+    espalier.save(file, {"model": {name: weight}})
+    with torch.device("meta"):
+        empty = Tied()
+    for model, assign in ((Tied(), None), (Tied(), True), (empty, None)):
+        kept = model.embed.weight
+        espalier.torch.load_into({"model": model}, file, assign=assign)
+        assert torch.equal(model.head.weight, weight)
+        assert model.head.weight is model.embed.weight is kept
+    # What is not tied, or has no twin in the file, must be there.
+    untied = Tied()
+    untied.head.weight = nn.Parameter(torch.rand(5, 3))
+    with pytest.raises(espalier.TreeMismatch, match="model/.*weight: missing in the file"):
+        espalier.torch.load_into({"model": untied}, file)
+    espalier.save(file, {"model": {}})
+    with pytest.raises(espalier.TreeMismatch, match="model/embed.weight: missing in the file\n.*model/head.weight: missing"):
+        espalier.torch.load_into({"model": Tied()}, file)
+
+
+def test_names_that_differ_by_wrappers_alone_are_told(file):
+    module, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    says = "The names differ alone by what DDP or torch.compile\\(\\) put into them: load "
+    for prefix in ("module.", "_orig_mod.", "module._orig_mod."):
+        espalier.save(file, {"model": {prefix + name: value for name, value in module.state_dict().items()}, "step": 3})
+        with pytest.raises(espalier.TreeMismatch, match=says + 'espalier.map\\(FILE, "unwrap"\\)'):
+            espalier.torch.load_into({"model": other}, file)
+        with pytest.raises(espalier.TreeMismatch, match=says + "espalier.map"):
+            espalier.load(file, at="model", like=dict(other.state_dict()))
+        mapped = espalier.map(file, "unwrap")
+        assert espalier.torch.load_into({"model": other}, mapped) == {"step": 3}
+        assert torch.equal(other.weight, module.weight) and mapped.state is not None  # It stays open.
+        other = nn.Linear(2, 2)
+    espalier.save(file, {"model": module})
+    with pytest.raises(espalier.TreeMismatch, match=says + "into the module that is wrapped"):
+        espalier.torch.load_into({"model": nn.DataParallel(other)}, file)
+    # Another name, too.
+    espalier.save(file, {"model": {"module.weight": module.weight, "module.b": module.bias}})
+    with pytest.raises(espalier.TreeMismatch) as caught:
+        espalier.torch.load_into({"model": other}, file)
+    assert "The names differ" not in str(caught.value)
+
+
+def test_what_a_map_must_check_is_checked_before_modules_change(file):
+    rules = {"espalier_map": 1, "rules": ["a = b <-> weight"]}
+    espalier.save(file, {"a": torch.zeros(2, 2), "b": torch.ones(2, 2)})
+    module = nn.Linear(2, 2, bias=False)
+    before = module.weight.clone()
+    with pytest.raises(espalier.EspalierError) as caught:
+        espalier.torch.load_into(module, espalier.map(file, rules))
+    assert caught.value.code == "map_data" and torch.equal(module.weight, before)
+
+
+def test_a_state_dict_is_saved_as_safetensors_as_it_is(tmp_path):
+    from safetensors.torch import save_file
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))  # whose version is 2
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    save_file(module.state_dict(), theirs)
+    for state in (module, module.state_dict(), dict(module.state_dict())):
+        assert espalier.save_safetensors(ours, state) == []
+        assert ours.read_bytes() == theirs.read_bytes()
+    save_file({f"model.{name}": value for name, value in module.state_dict().items()}, theirs)
+    for nested in (module, module.state_dict()):
+        espalier.save_safetensors(ours, collections.OrderedDict(model=nested))
+        assert ours.read_bytes() == theirs.read_bytes()
+    # "metadata" carries the types of dicts, too.
+    espalier.save_safetensors(ours, module, unrepresentable="metadata")
+    assert "espalier.tree" in espalier.open(ours).metadata
+    noted = module.state_dict()
+    noted.note = "mine"
+    with pytest.raises(espalier.Unsupported, match="m: an OrderedDict with the attribute 'note'"):
+        espalier.save_safetensors(ours, {"m": noted})
+
+
 def test_safetensors_files_with_odd_offsets_load(tmp_path):
     header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}}'
     values = np.array([1.5, -2.5], np.float32)

@@ -1,6 +1,7 @@
 """Files behind URLs: only what is needed is read, and several ranges at once. Servers that lie: test_lying_servers.py."""
 
 import contextlib
+import errno
 import gc
 import http.server
 import itertools
@@ -17,7 +18,7 @@ import espalier
 import espalier.compat.safetensors.numpy as our_numpy
 import numpy as np
 import pytest
-from espalier import _urls
+from espalier import _hub, _retry, _urls
 
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
@@ -26,8 +27,9 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def memory():
-    """An empty file system of fsspec."""
+def memory(monkeypatch):
+    """An empty file system of fsspec. Requests are repeated at once."""
+    monkeypatch.setattr(_retry, "DELAYS", (0, 0))
     fs = fsspec.filesystem("memory")
     fs.store.clear()
     yield fs
@@ -159,6 +161,28 @@ def test_what_the_file_system_raises_is_raised(monkeypatch):
     assert opened.load()["b"] == 1  # nothing of the failures is kept
 
 
+def test_what_passes_is_tried_again(monkeypatch):
+    state = {"a": random(30, MIB // 4)}
+    espalier.save("memory://x", state)
+    of_memory, info, troubles = MemoryFileSystem.cat_ranges, MemoryFileSystem.info, []
+
+    def cat_ranges(self, paths, *arguments, **options):
+        troubles.append("answer")
+        answers = of_memory(self, paths, *arguments, **options)
+        if len(troubles) == 1:
+            raise ConnectionResetError
+        return [answers[0][:-1] if len(troubles) == 2 else TimeoutError() if len(troubles) == 3 else answers[0], *answers[1:]]
+
+    def busy(self, path, **options):
+        monkeypatch.setattr(MemoryFileSystem, "info", info)
+        raise OSError(errno.EBUSY, "slow down")
+
+    monkeypatch.setattr(_retry, "DELAYS", (0, 0, 0))
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", cat_ranges)
+    monkeypatch.setattr(MemoryFileSystem, "info", busy)
+    assert np.array_equal(espalier.load("memory://x")["a"], state["a"]) and len(troubles) > 4
+
+
 def test_ctrl_c_during_a_read(monkeypatch):
     espalier.save("memory://x", {"a": random(4)})
     opened = espalier.open("memory://x")
@@ -177,8 +201,9 @@ def test_errors(memory, tmp_path):
     with pytest.raises(FileNotFoundError):
         espalier.open("memory://none")
     espalier.save("memory://x", {"a": random(4)})
-    with pytest.raises(FileExistsError):
-        espalier.save("memory://x", {}, replace=False)
+    for save in (espalier.save, espalier.save_async):
+        with pytest.raises(FileExistsError):
+            save("memory://x", {}, replace=False)
     with pytest.raises(espalier.EspalierError, match="safetensors"):
         espalier.save("memory://x.safetensors", {})
     with pytest.raises(espalier.Unsupported):
@@ -189,9 +214,10 @@ def test_errors(memory, tmp_path):
         with pytest.raises(espalier.Corrupt, match="memory://z: "):
             espalier.load("memory://z")
     for refused in (
-        lambda: espalier.save_async("memory://x", {}),
-        lambda: espalier.save_safetensors("memory://x", {}),
-        lambda: espalier.Checkpointer("memory://folder"),
+        lambda: espalier.save_safetensors("memory://x", {}, max_shard_size="1GB"),
+        lambda: espalier.save_safetensors(tmp_path / "x", {}, storage_options={}),
+        lambda: espalier.save_async(tmp_path / "x", {}, storage_options={}),
+        lambda: espalier.Checkpointer(tmp_path / "x", storage_options={}),
         lambda: our_numpy.save_file({}, "memory://x"),
         lambda: espalier.open(tmp_path / "x", storage_options={}),
         lambda: espalier.load(tmp_path / "x", storage_options={}),
@@ -200,6 +226,22 @@ def test_errors(memory, tmp_path):
         with pytest.raises(espalier.EspalierError, match="URL"):
             refused()
     assert sorted(memory.store) == ["/x", "/z"] and not list(tmp_path.iterdir())
+
+
+def test_other_saves_take_urls(tmp_path):
+    state = {"w": random(4, 4)}
+    assert espalier.save_safetensors("memory://x.safetensors", {**state, "s": "text"}, unrepresentable="drop") == [("s", "a string")]
+    assert np.array_equal(espalier.load("memory://x.safetensors")["w"], state["w"])
+    with pytest.raises(FileExistsError):
+        espalier.save_safetensors("memory://x.safetensors", state, replace=False)
+    mapped = espalier.map("memory://x.safetensors", {"espalier_map": 1, "rules": ["w [a b] <-> v [b a]"]})
+    for name in ("y.safetensors", "y.espalier"):
+        mapped.save(f"memory://{name}")
+        assert np.array_equal(espalier.load(f"memory://{name}")["v"], state["w"].T)
+    with pytest.raises(FileExistsError):
+        mapped.save("memory://y.espalier", replace=False)
+    with pytest.raises(espalier.EspalierError, match="are files of this machine"):
+        espalier.map("memory://x.safetensors", "https://host/map.json")
 
 
 def test_messages_have_no_secrets():
@@ -331,6 +373,42 @@ def test_further_files_lie_beside_the_first(memory):
         assert _urls._beside(url, "n/? ") == beside
 
 
+class Hub(Ranges):
+    """One repository, with files model.safetensors and no index."""
+
+    def answer(self, has_body):
+        self.server.paths.append(self.path)
+        if self.path.startswith("/org/one/resolve/") and self.path.endswith("/model.safetensors"):
+            super().answer(has_body)
+        else:
+            self.send_error(404)
+
+
+def test_models_of_the_hub_by_their_names(monkeypatch, tmp_path):
+    espalier.save_safetensors(tmp_path / "x.safetensors", {"w": random(3)})
+    with serving((tmp_path / "x.safetensors").read_bytes(), Hub) as (server, url):
+        monkeypatch.setattr(_hub, "_HUB", url.removesuffix("/x.espalier"))
+        server.paths = []
+        assert espalier.load("hf:org/one")["w"].shape == (3,)
+        assert [path.rpartition("/")[2] for path in server.paths[:2]] == ["model.safetensors.index.json", "model.safetensors"]
+        server.paths.clear()
+        with espalier.open("hf:org/one/sub/model.safetensors@v 1") as opened:
+            assert set(server.paths) == {"/org/one/resolve/v%201/sub/model.safetensors"} and opened.name == "hf:org/one/sub/model.safetensors@v 1"
+            assert pickle.loads(pickle.dumps(opened["w"])).numpy()[0] == random(3)[0]
+        with pytest.raises(espalier.CheckpointNotFound, match="^hf:org/two: the server has no such file"):
+            espalier.open("hf:org/two")
+    monkeypatch.undo()
+    assert _hub.addresses("hf:datasets/org/data/a/b.safetensors") == ["https://huggingface.co/datasets/org/data/resolve/main/a/b.safetensors"]
+    for wrong in ("hf:", "hf:name", "hf:/org/name", "hf:org/name/a?b"):
+        with pytest.raises(espalier.EspalierError, match="are named hf:org/name"):
+            espalier.open(wrong)
+    for save in (espalier.save, espalier.save_async, espalier.save_safetensors):
+        with pytest.raises(espalier.EspalierError, match="models of the Hub are read here"):
+            save("hf:org/name/x.safetensors", {})
+    with pytest.raises(espalier.EspalierError, match="need a folder of one store"):
+        espalier.Checkpointer("hf:org/name")
+
+
 class NoRanges(Ranges):
     """One that sends all of a file whatever is asked for, as that of Python does."""
 
@@ -445,9 +523,9 @@ COUNTER = itertools.count()
 
 
 def test_a_package_that_a_url_needs(monkeypatch):
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(ImportError, match="s3://bucket/x: a package is missing.*[Ii]nstall s3fs") as raised:
-        espalier.open("s3://bucket/x")
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(ImportError, match="gs://bucket/x: a package is missing.*[Ii]nstall gcsfs") as raised:
+        espalier.open("gs://bucket/x")
     again = pickle.loads(pickle.dumps(raised.value))
     assert isinstance(raised.value, espalier.MissingPackage) and (type(again), str(again)) == (espalier.MissingPackage, str(raised.value))
 

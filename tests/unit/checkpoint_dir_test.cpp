@@ -243,6 +243,21 @@ TEST_CASE("A save whose file is gone again removes nothing") {
   CHECK(latest_step(dir) == 4);
 }
 
+TEST_CASE("What was written in another way is pruned by the rules as well") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 2}});
+  for (const std::uint64_t step : Steps{1, 2, 3}) {
+    SaveOptions options = kFast;
+    options.metadata = Value::dict({{"step", Value::integer(static_cast<std::int64_t>(step))}});
+    REQUIRE(save(dir.path(step), state_of(step), options));
+  }
+  REQUIRE(dir.prune(4));  // There is no such file, so those that are left may be damaged.
+  CHECK(*dir.steps() == Steps{1, 2, 3});
+  REQUIRE(dir.prune(3));
+  CHECK(*dir.steps() == Steps{2, 3});
+  CHECK(dir.problems().empty());
+}
+
 TEST_CASE("What may be the best and cannot be read now stays") {
   const TemporaryFolder folder;
   const CheckpointDir dir =

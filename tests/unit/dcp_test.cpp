@@ -754,6 +754,14 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   fs::create_directories(folder / "empty");
   check_error(CheckpointFile::open(folder / "empty"), ErrorCode::kNotARegularFile, "",
               "it is empty");
+  const fs::path steps = folder / "of steps";
+  fs::create_directories(steps);
+  for (const char* name : {"step_00000009.espalier", "step_100000000.espalier", "best.espalier",
+                           "step_99999999.espalier", "step_x.espalier", "step_2.espalier"}) {
+    REQUIRE(testing::write_whole(steps / name, as_bytes(std::string_view("x"))));
+  }
+  check_error(CheckpointFile::open(steps), ErrorCode::kNotARegularFile, "",
+              "open one of them, such as the newest, step_100000000.espalier");
   // Of Orbax's CheckpointManager: a folder for each step, with one for each item.
   for (const char* mark : {"1000/_CHECKPOINT_METADATA", "1000/default/_METADATA"}) {
     const fs::path inner = folder / fs::path(mark).filename();

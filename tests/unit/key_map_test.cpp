@@ -221,8 +221,8 @@ TEST_CASE("Every error names the rule, the names and what to do") {
   CHECK(problem(experts, {}) ==
         "map_incomplete: rule 1: no tensor fits its left side: e.{x}.a [f n], e.{x}.b [f n] <-> ab "
         "[x f+f "
-        "n]; check the names, and --at if they stand below another one, or put '?' before the rule "
-        "if it may be unused");
+        "n]; check the names ({x} is a whole number, {x*} any text), and --at if they stand below "
+        "another one, or put '?' before the rule if it may be unused");
   CHECK(problem(map_of(R"("a.{i}.w <-> b.{i}.w", "a.0.{s*} <-> c.{s}")"), {{"a.0.w", small}}) ==
         "map_ambiguous: 'a.0.w' is taken by rule 1 and by rule 2; make one of them more exact");
   CHECK(problem(map_of(R"("a <-> c", "b <-> c")"), {{"a", small}, {"b", small}}) ==

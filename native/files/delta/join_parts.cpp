@@ -115,17 +115,24 @@ class PartJoiner {
       tensor.data = TensorData::owned({});
       return std::make_shared<const Tensor>(std::move(tensor));
     }
+    std::vector<std::uint64_t> shape(tensor.shape.begin(), tensor.shape.end());
+    if (shape.size() > 1 && !parts.empty() && std::all_of(parts.begin(), parts.end(), is_run)) {
+      std::uint64_t elements = 1;
+      for (const std::uint64_t length : shape) elements *= length;  // checked by tensor_bytes()
+      shape = {elements};
+    }
     for (const JoinedPart& part : parts) {
       if (part.tensor.is_placeholder() || part.tensor.dtype() != tensor.dtype ||
-          part.offset.size() != tensor.shape.size() ||
-          part.tensor.shape().size() != tensor.shape.size()) {
+          part.offset.size() != shape.size() || part.tensor.shape().size() != shape.size()) {
         return tl::unexpected(join_error("a part of the tensor has another dtype or other axes"));
       }
     }
-    auto copies = plan_copies(tensor, parts);
+    auto copies = plan_copies(tensor.dtype, shape, parts);
     if (!copies) return propagate(copies);
-    auto chunks = find_chunks(parts, *copies);
-    const auto reader = std::make_shared<PartReader>(bases_, parts, std::move(*copies), *bytes);
+    Found found = find_chunks(*bytes, parts, *copies);
+    auto& chunks = found.chunks;
+    const auto reader = std::make_shared<PartReader>(bases_, found.parts, std::move(found.copies),
+                                                     found.bytes_to_copy);
     tensor.data = TensorData::produced(
         [reader](std::uint64_t offset, MutableByteSpan out) { return reader->read(offset, out); });
     auto made = std::make_shared<const Tensor>(std::move(tensor));
@@ -137,10 +144,10 @@ class PartJoiner {
 
  private:
   // How the parts, as many as copies, make up the tensor.
-  static Result<std::vector<BoxCopy>> plan_copies(const Tensor& tensor,
+  static Result<std::vector<BoxCopy>> plan_copies(DType dtype, std::span<const std::uint64_t> whole,
                                                   std::span<const JoinedPart> parts) {
     // Two elements of 4 bits are one of a byte, of an axis of half as many.
-    const std::uint32_t bits = dtype_bits(tensor.dtype);
+    const std::uint32_t bits = dtype_bits(dtype);
     if (bits == 0 || (bits < 8 && 8 % bits != 0)) {
       return tl::unexpected(join_error("a tensor of such elements cannot be joined"));
     }
@@ -156,7 +163,7 @@ class PartJoiner {
       }
       return own;
     };
-    const auto shape = in_bytes(tensor.shape);
+    const auto shape = in_bytes(whole);
     std::vector<std::vector<std::uint64_t>> numbers;
     for (const JoinedPart& part : parts) {
       numbers.push_back(in_bytes(part.offset));
@@ -181,24 +188,43 @@ class PartJoiner {
     return copies;
   }
 
-  // The chunks of the parts, if they are those of the whole.
-  static std::vector<std::optional<FoundChunk>> find_chunks(std::span<const JoinedPart> parts,
-                                                            std::span<const BoxCopy> copies) {
-    std::vector<std::size_t> order;
+  static bool is_run(const JoinedPart& part) {
+    return part.offset.size() == 1 && part.tensor.shape().size() == 1;
+  }
+
+  struct Found {
+    std::vector<std::optional<FoundChunk>> chunks;  // none if all are to be copied
+    std::vector<JoinedPart> parts = {};             // those with bytes to copy
+    std::vector<BoxCopy> copies = {};
+    std::uint64_t bytes_to_copy = 0;
+  };
+
+  // The chunks of the parts that are those of the whole, of so many bytes, too.
+  static Found find_chunks(std::uint64_t bytes, std::span<const JoinedPart> parts,
+                           std::span<const BoxCopy> copies) {
+    Found found{.chunks = std::vector<std::optional<FoundChunk>>(
+                    static_cast<std::size_t>((bytes + kChunkBytes - 1) / kChunkBytes)),
+                .bytes_to_copy = bytes};
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!copies[i].is_whole() || copies[i].to % kChunkBytes != 0) return {};
-      if (!is_referable(parts[i].tensor)) return {};
-      order.push_back(i);
-    }
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return copies[a].to < copies[b].to; });
-    std::vector<std::optional<FoundChunk>> chunks;
-    for (const std::size_t i : order) {
-      for (std::uint32_t k = 0; k < parts[i].tensor.chunk_count(); ++k) {
-        chunks.push_back(chunk_as_found(parts[i].tensor, k, parts[i].base));
+      const std::uint64_t length = copies[i].from.length;
+      std::uint64_t referred = 0;
+      if (copies[i].is_whole() && copies[i].to % kChunkBytes == 0 &&
+          is_referable(parts[i].tensor)) {
+        // The last chunk of the part may be the begin of one.
+        referred = copies[i].to + length == bytes ? length : length - length % kChunkBytes;
+        for (std::uint64_t done = 0; done < referred; done += kChunkBytes) {
+          found.chunks[static_cast<std::size_t>((copies[i].to + done) / kChunkBytes)] =
+              chunk_as_found(parts[i].tensor, static_cast<std::uint32_t>(done / kChunkBytes),
+                             parts[i].base);
+        }
       }
+      found.bytes_to_copy -= referred;
+      if (referred == length) continue;
+      found.parts.push_back(parts[i]);
+      found.copies.push_back(copies[i]);
     }
-    return chunks;
+    if (found.bytes_to_copy == bytes) found.chunks.clear();
+    return found;
   }
 
   std::span<const SaveBase> bases_;

@@ -21,7 +21,8 @@ namespace espalier {
 struct JoinedPart {
   std::size_t base = 0;
   TensorRef tensor;
-  /// Where its first element is in the whole: a number for each axis.
+  /// Where its first element is in the whole: a number for each axis. If each part of a tensor has
+  /// one axis, they are runs of its elements in order, and one number tells where each begins.
   std::vector<std::uint64_t> offset;
 };
 
@@ -33,10 +34,10 @@ struct JoinedTensor {
 
 /// save() of `state`, in which each of `joined` becomes the tensor that its parts make. The new
 /// file refers to the chunks of parts that are chunks of the whole as well: of a part that is all
-/// of the tensor, and of parts along the first axis that begin at multiples of a MiB. Others are
-/// copied into it. The bases must lie in the folder of `path`. kInvalidArgument, with the key path,
-/// for parts of another dtype, and for those that overlap, leave holes or reach beyond the tensor;
-/// errors of reading, and those of save().
+/// of the tensor, and of runs and parts along the first axis that begin at multiples of a MiB. The
+/// other bytes are copied into it. The bases must lie in the folder of `path`. kInvalidArgument,
+/// with the key path, for parts of another dtype, and for those that overlap, leave holes or reach
+/// beyond the tensor; errors of reading, and those of save().
 [[nodiscard]] Result<void> save_joined(const std::filesystem::path& path, Value state,
                                        std::span<const SaveBase> bases,
                                        std::span<const JoinedTensor> joined,

@@ -590,6 +590,15 @@ void CheckpointDir::unlock() const {
   folder_->saver_lock.reset();
 }
 
+Result<void> CheckpointDir::prune(std::uint64_t step) const try {
+  const auto lock = folder_->take_saver_lock();
+  if (!lock) return propagate(lock);
+  folder_->rotate(step);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
 Result<std::vector<std::uint64_t>> CheckpointDir::steps() const {
   return about_file(folder_->path.native(), [&] { return steps_in(folder_->path); });
 }

@@ -95,6 +95,22 @@ const std::string* find_file(const std::vector<std::string>& names, bool is_inde
   return nullptr;
 }
 
+// The newest of the steps that a CheckpointDir saved.
+const std::string* find_newest_step(const std::vector<std::string>& names) {
+  constexpr std::string_view kBegin = "step_", kEnd = ".espalier";
+  const std::string* newest = nullptr;
+  for (const std::string& name : names) {
+    if (name.size() <= kBegin.size() + kEnd.size() || !name.starts_with(kBegin) ||
+        !name.ends_with(kEnd)) {
+      continue;
+    }
+    if (name.find_first_not_of("0123456789", kBegin.size()) != name.size() - kEnd.size()) continue;
+    // Names are sorted, and longer numbers are greater.
+    if (newest == nullptr || name.size() >= newest->size()) newest = &name;
+  }
+  return newest;
+}
+
 std::string describe(const fs::path& folder) {
   const auto names = names_in(folder);
   if (const auto* const index = find_file(names, true)) {
@@ -107,6 +123,9 @@ std::string describe(const fs::path& folder) {
       return is_ending ? other.ends_with(name) : other == name;
     });
     if (found != names.end()) return std::string(kind.what);
+  }
+  if (const auto* const step = find_newest_step(names)) {
+    return "it holds checkpoints; open one of them, such as the newest, " + *step;
   }
   if (const auto* const file = find_file(names, false)) {
     return "it holds checkpoints; open one of them, such as " + *file;

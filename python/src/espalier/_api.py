@@ -14,6 +14,7 @@ from ._frameworks import Framework
 from ._node import Node
 from ._options import Check, Path, check_bool, check_compression, check_exact, check_metadata, check_threads, checks_hashes
 from ._progress import Progress, reporting
+from ._step_store import Saving
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint and validates its tree. Reads no tensor.
 
-    A path with "://" is a URL, which is read in part. For http:// and https://, `storage_options` may have `headers`, a
+    A path with "://" is a URL, which is read in part, and hf:org/name[/file][@revision] names a model of the Hugging Face Hub. For
+    these, http:// and https://, `storage_options` may have `headers`, a
     dict that no other server gets, and a `timeout` in seconds. fsspec reads all other URLs, and they are for it.
 
     `mapped=False` reads into memory instead of mapping the file: for network file systems, and files that others may
@@ -114,12 +116,14 @@ def save_safetensors(
     views: Literal["error", "copy"] = "error",
     progress: Progress = None,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
     """Saves a state as a safetensors file: nested keys are joined with dots. Completely or not at all, as save() does.
 
     The file is byte for byte what the safetensors library writes for the same tensors; only the order of several
     metadata pairs differs, which that library shuffles. safetensors holds tensors in dicts with text keys, and metadata
-    of text. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
+    of text. A module stands for its tensors: one of torch for its state_dict(), one of haliax or Equinox for its arrays, with the
+    names that haliax's to_torch_compatible_state_dict() gives. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
     "drop" leaves them out, and saves an array once for each of its places; "metadata" carries the whole tree in the
     file's metadata, for `espalier convert` and C++ to restore.
 
@@ -128,13 +132,25 @@ def save_safetensors(
     earlier save: each name goes into the file that it names, a new name into that of its nearest sibling. `path` is the name of
     one file, or the new index. The files are complete before the first old one is replaced, and the index changes in one step: it
     is that of the old model or of the new one. Then what the old index named and the new one does not is removed. Such files take
-    a module or its state_dict() as they are, and no unrepresentable="metadata".
+    no unrepresentable="metadata".
+
+    A path with "://" is a URL, as for save(), where one file is saved.
 
     Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
     """
     if unrepresentable not in ("error", "drop", "metadata"):
         raise EspalierError(f'unrepresentable must be "error", "drop" or "metadata", not {unrepresentable!r}')
-    _urls.check_local(path, "save_safetensors()")
+    if _urls.is_url(path):
+        if max_shard_size is not None or like is not None:
+            raise EspalierError("several files are saved to a folder of this machine; copy it to the URL, the index last")
+        return _urls.put(
+            os.fsdecode(path), storage_options, check_bool("replace", replace),
+            lambda local: save_safetensors(
+                local, state, metadata=metadata, unrepresentable=unrepresentable, sync=False, views=views, progress=progress,
+                threads=threads,
+            ),
+        )  # fmt: skip
+    _urls.check_options(storage_options)
     file, plain, copy = os.fsencode(path), check_metadata(metadata), copies_views(views)
     sync, replace = check_bool("sync", sync), check_bool("replace", replace)
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:
@@ -144,8 +160,11 @@ def save_safetensors(
             return _shards.save(
                 path, state, plain, unrepresentable, sync, replace, copy, check_threads(threads), report, max_shard_size, like
             )
+        from . import _named
+
+        tensors = state if unrepresentable == "metadata" else _named.named(state)
         count, first = _core.save_safetensors(
-            file, state, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
+            file, tensors, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
         )
     return first if count == len(first) else [*first, ("", f"and {count - len(first)} more")]
 
@@ -160,17 +179,28 @@ def save_async(
     replace: bool = True,
     views: Literal["error", "copy"] = "error",
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> AsyncSave:
     """Begins save() and returns once all arrays are copied: change them at once.
 
-    Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
-    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
+    Takes the state's memory once more until the file is written. Arrays that JAX computed on a CPU cannot change, and are held in
+    place of a copy: donate or delete them at once, too. JAX then takes other memory for what it would put in theirs. What cannot
+    be saved is an error here; all else is an error of the handle. Saves to one file complete in the order in which they begin. The
+    program's end waits for them. A path with "://" is a URL, as for save(): a thread sends the temporary file once it is written.
     """
-    _urls.check_local(path, "save_async()")
     plain, level, count = check_metadata(metadata), check_compression(compression), check_threads(threads)
-    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
-    saving = _core.save_async(os.fsencode(path), state, plain, level, sync, replace, count, copies_views(views))
-    return AsyncSave(saving, os.fsdecode(path))
+    sync, replace, copy = check_bool("sync", sync), check_bool("replace", replace), copies_views(views)
+
+    def begin(file: Path, sync: bool, replace: bool) -> Saving:
+        return _core.save_async(os.fsencode(file), state, plain, level, sync, replace, count, copy)
+
+    if _urls.is_url(path):
+        from ._uploads import upload_to
+
+        url = os.fsdecode(path)
+        return AsyncSave(upload_to(url, storage_options, replace, lambda file: begin(file, False, True)), _urls.shown(url))
+    _urls.check_options(storage_options)
+    return AsyncSave(begin(path, sync, replace), os.fsdecode(path))
 
 
 def save_bytes(
@@ -197,6 +227,8 @@ def load(
     check: Check = "hashes",
     exact: bool = False,
     framework: Framework = "numpy",
+    device: Any = None,
+    dtype: Any = None,
     nest: bool = False,
     mapped: bool = True,
     progress: Progress = None,
@@ -208,7 +240,8 @@ def load(
     Arrays are read-only views of the mapped file: they take no memory, and every byte is compared with its hash first,
     unless `check="nothing"`. With `framework="torch"` they are tensors of torch, of which each page becomes a copy when it is
     written to, and of the caller alone. With `framework="jax"` they are jax.Arrays on JAX's default device, and on a CPU
-    views as well. Types come back as they were: those of Python, numpy, and the classes that the program registered.
+    views as well. No framework is chosen by what saved the file: without `framework`, arrays are numpy's. `device` is a device of torch, or
+    a device or sharding of JAX, and `dtype` one of floats, such as "bf16" or torch.bfloat16, to which floats are converted. Types come back as they were: those of Python, numpy, and the classes that the program registered.
     `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that saving the result
     gives the same bytes again. Nothing in a file is ever imported or executed.
 
@@ -219,7 +252,7 @@ def load(
     `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is there; `espalier.SKIP` leaves it out and reads none
     of it. What no file can hold, such as a function, stays the template's if the file has nothing there. TreeMismatch lists
     every difference. `strict="template"` lets the file have more, `strict="file"` lets it have less (the template's values
-    stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
+    stay), but not nothing, and `strict=False` gives the state and an espalier.Ledger. `cast="float"` converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
 
     `progress` is True, or a function of the stored bytes that are read or checked, and of all of them; slices do not count.
     Ctrl-C ends the read.
@@ -227,7 +260,7 @@ def load(
     A path with "://" is a URL, which fsspec reads, as open() says.
     """
     with Checkpoint(path, mapped=mapped, nest=nest, threads=threads, storage_options=storage_options) as checkpoint:
-        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress)
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress, device, dtype)
 
 
 def load_bytes(
@@ -241,12 +274,14 @@ def load_bytes(
     check: Check = "hashes",
     exact: bool = False,
     framework: Framework = "numpy",
+    device: Any = None,
+    dtype: Any = None,
     nest: bool = False,
     threads: int = 0,
 ) -> Any:
     """Loads a file that is in memory, such as save_bytes() gives it. Its bytes are copied once. See load()."""
     with Checkpoint.of_bytes(data, nest=nest, threads=threads) as checkpoint:
-        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, None)
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, None, device, dtype)
 
 
 def _load(
@@ -260,6 +295,8 @@ def _load(
     exact: bool,
     framework: Framework,
     progress: Progress,
+    device: Any = None,
+    dtype: Any = None,
 ) -> Any:
     check_bool("exact", exact)
     opened = checkpoint._opened
@@ -269,7 +306,16 @@ def _load(
         if strict is not True or keys != "exact" or cast is not None:
             raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")
         check_exact(exact, framework)
-        return checkpoint._load_node(node, where, checks_hashes(check), exact, framework, progress)
+        convert = None
+        if device is not None or dtype is not None:
+            from ._convert import converter
+
+            if exact:
+                raise EspalierError("exact=True gives what the file has; leave out device= and dtype=")
+            convert = converter(framework, device, dtype)
+        return checkpoint._load_node(node, where, checks_hashes(check), exact, framework, progress, convert)
+    if device is not None or dtype is not None:
+        raise EspalierError('like= says where tensors go and what they are; leave out device= and dtype=, and see cast="float"')
     if exact:
         raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
     from ._like import Matcher  # as much again as a load without a template needs

@@ -223,8 +223,8 @@ def _of_torch(path: str, value: Any) -> tuple[int, tuple[int, ...], int, int]:
 
     try:
         # Others, such as a DTensor, have no memory of their own where data_ptr() says.
-        _torch._check(value)
-        _torch._check_storage(value)
+        _torch.check(value)
+        _torch.check_storage(value)
     except Unsupported as error:
         raise _refuse(path, str(error)) from None
     if value.device.type != "cpu":
@@ -234,5 +234,5 @@ def _of_torch(path: str, value: Any) -> tuple[int, tuple[int, ...], int, int]:
         raise _refuse(path, f"a tensor of {value.dtype} like this does not lie in memory as in a file")
     if not value.is_contiguous():
         raise _refuse(path, "the tensor is not contiguous; give one that is")
-    shape = _torch._shape(value)
+    shape = _torch.shape_of(value)
     return number, shape, value.data_ptr(), value.numel() * value.element_size()

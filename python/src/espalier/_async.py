@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _core
 from ._errors import EspalierError
+from ._step_store import Saving
 from ._visible import visible
 
 
@@ -19,12 +20,12 @@ class NotInThisProcess(EspalierError):
 
 
 class AsyncSave:
-    """A save that goes on while the program does. Arrays were copied: change them at once.
+    """A save that goes on while the program does. Arrays were copied, or cannot change: go on with them at once.
 
     result() raises the save's error. The end of the program waits for the save, and prints an error that nobody asked for.
     """
 
-    def __init__(self, saving: _core.Saving, name: str):
+    def __init__(self, saving: Saving, name: str):
         self._saving = saving
         self._process = os.getpid()
         self._failure: Exception | None = None

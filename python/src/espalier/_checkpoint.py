@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from . import _core, _frameworks, _near, _urls
-from ._errors import Corrupt, EspalierError, Incomplete, KeyPathError, Unsupported
+from . import _core, _frameworks, _hub, _near, _urls
+from ._errors import CheckpointNotFound, Corrupt, EspalierError, Incomplete, KeyPathError, Unsupported
 from ._node import Node
 from ._options import Check, Path, check_bool, check_exact, check_text, check_threads, checks_hashes
 from ._progress import Progress, reporting
@@ -67,19 +68,28 @@ class Checkpoint:
         self._options = {"mapped": mapped, "nest": nest, "threads": threads, "storage_options": storage_options}
         self._open: _core.File | None
         if _urls.is_url(path):
-            self._path = os.fsdecode(path)
-            self.name = _urls.shown(self._path)
-            if _urls.is_http(self._path):
-                headers, timeout = _urls.http_options(self._path, storage_options)
-                self._open = _core.File.open_url(self._path, headers, timeout, self.name, nest, threads)
-            else:
-                reader = _urls.Reader(self._path, storage_options)
-                self._open = _core.File.open_source(reader, reader.sibling, reader.name, self.name, nest, threads)
+            self._open_url(os.fsdecode(path), nest, threads, storage_options)
         else:
             _urls.check_options(storage_options)
             self.name = os.fsdecode(path)
             self._path = os.path.abspath(self.name)
             self._open = _core.File.open(os.fsencode(path), mapped, nest, threads)
+
+    def _open_url(self, url: str, nest: bool, threads: int, options: _urls.Options) -> None:
+        self.name = _urls.shown(url)
+        *others, self._path = _hub.addresses(url) if _hub.is_name(url) else [url]
+        for address in others:
+            with contextlib.suppress(CheckpointNotFound):
+                self._open, self._path = self._opened_at(address, nest, threads, options), address
+                return
+        self._open = self._opened_at(self._path, nest, threads, options)
+
+    def _opened_at(self, url: str, nest: bool, threads: int, options: _urls.Options) -> _core.File:
+        if _urls.is_http(url):
+            headers, timeout = _urls.http_options(url, options)
+            return _core.File.open_url(url, headers, timeout, self.name, nest, threads)
+        reader = _urls.Reader(url, options)
+        return _core.File.open_source(reader, reader.sibling, reader.name, self.name, nest, threads)
 
     @classmethod
     def of_bytes(cls, data: bytes, *, nest: bool = False, threads: int = 0) -> Checkpoint:
@@ -90,6 +100,9 @@ class Checkpoint:
         made._options, made.name, made._path = {}, f"{len(content):,} bytes in memory", ""
         made._open = _core.File.open_bytes(content, check_bool("nest", nest), check_threads(threads))
         return made
+
+    def _check_data(self) -> None:
+        """Checks what is to be checked before all of it is loaded."""
 
     @property
     def _opened(self) -> _core.File:
@@ -204,11 +217,12 @@ class Checkpoint:
         exact: bool,
         framework: _frameworks.Framework,
         progress: Progress = None,
+        convert: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """All below a node, as Python objects."""
+        """All below a node, as Python objects; `convert` is called with each array."""
         try:
             with reporting(progress, f"loading {self.name}") as report:
-                value = self._opened.load(node, check, exact, framework, report)
+                value = self._opened.load(node, check, exact, framework, report, convert)
         except Unsupported as error:
             raise self._located(error, path) from None
         if not exact:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import _api, _core, _urls
+from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
-from ._errors import CheckpointNotFound, EspalierError
+from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
-from ._tree import below
+from ._ranks import OneProcess, Ranks
+from ._retention import number
+from ._step_store import OfRanks, StepStore, shared_store, step_store
 from ._visible import visible
 
 if TYPE_CHECKING:
@@ -67,6 +68,22 @@ class Checkpointer:
     One process saves to a folder at a time. The first save() locks it until close(), or until the process ends in whatever
     way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
     locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
+
+    With `distributed`, the processes of torch.distributed or jax.distributed save one checkpoint together, into a folder that all
+    of them see. All of them make the Checkpointer, and call save(), restore(), load_per_rank() and close() in the same order;
+    `steps`, `latest`, `best` and path() are free of that. DTensors (of FSDP2, or tensor parallelism) and sharded arrays of JAX
+    are saved by the processes that have their parts, and tensors that all have (of DDP) are dealt out. What is no tensor of the
+    framework counts as rank 0 has it, and so do metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
+    and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
+    a process that dies before leaves the steps as they were. An error of one process is raised in all. restore() reads of a
+    DTensor the part that this process has, whatever the number of processes that saved.
+
+    `folder` may be a URL of an object store, such as s3://bucket/run, for which `storage_options` are fsspec's. A step is then an
+    object and a manifest, which is made last, and only if there is none: a step is there as a whole or not at all. Each save
+    writes a temporary file (TMPDIR) and sends it; restore() fetches the step into one, and what it loads is mapped from there.
+    Requests are repeated for about a minute while a server or the network is in trouble. There is no lock: a second process that
+    saves the same step gets the error "folder_in_use", and while one sees steps of another, it warns and removes nothing. What killed
+    saves left is removed after a day. Not for `incremental`.
     """
 
     def __init__(
@@ -85,6 +102,8 @@ class Checkpointer:
         patches: bool = False,
         sync: bool = True,
         threads: int = 0,
+        distributed: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ):
         if busy not in ("wait", "skip", "raise"):
             raise EspalierError(f'busy must be "wait", "skip" or "raise", not {busy!r}')
@@ -94,17 +113,20 @@ class Checkpointer:
         keep = None if keep is None else check_int("keep", keep, 1)
         keep_every = check_int("keep_every", keep_every, 0)
         compression, threads = check_compression(compression), check_threads(threads)
-        _urls.check_local(folder, "a Checkpointer")
         self.folder = os.fsdecode(folder)
         self._every, self._every_seconds = every, None if every_minutes is None else 60 * every_minutes
         self._best = _rule(best)
         self._background, self._busy = background, busy
         self._compression, self._sync, self._threads = compression, check_bool("sync", sync), threads
-        rule = self._best and (below("metrics", self._best.name), self._best.is_greatest, self._best.kept)
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
             raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
-        self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, *how, threads)
+        rules = keep, keep_every, self._best, *how, threads
+        shared = check_bool("distributed", distributed)
+        self._shared = shared_store(folder, *rules, storage_options) if shared else None
+        self._store: StepStore = self._shared or step_store(folder, *rules, storage_options)
+        self._ranks: Ranks = self._shared.ranks if self._shared else OneProcess()
+        self._shown = _urls.shown(self.folder) if _urls.is_url(self.folder) else self.folder
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
         self._is_closed = False
@@ -114,12 +136,14 @@ class Checkpointer:
         self._problems: set[str] = set()
 
     def is_due(self, step: int) -> bool:
-        """Whether save() would save this step."""
+        """Whether save() would save this step. With `distributed` and `every_minutes`, all processes ask, and the clock of rank 0
+        tells."""
         if self._every is None and self._every_seconds is None:
             return True
         if self._every is not None and step % self._every == 0:
             return True
-        return self._every_seconds is not None and time.monotonic() - self._last_save >= self._every_seconds
+        seconds = self._every_seconds
+        return seconds is not None and self._ranks.from_first(lambda: time.monotonic() - self._last_save >= seconds)
 
     def save(
         self,
@@ -130,42 +154,51 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         force: bool = False,
         views: Literal["error", "copy"] = "error",
+        per_rank: Any = None,
     ) -> bool:
         """Saves the step if it is due, or with `force`, as for the last one. Returns whether it does.
 
         The state is copied, or saved, before the call returns. If the save before failed, raises its error, once this one
-        has begun.
+        has begun. With `distributed`, `per_rank` is what this process has for itself, such as random numbers and the position of
+        its data loader, which load_per_rank() gives back to it.
         """
         if self._is_closed:
-            raise EspalierError(f"{self.folder}: this checkpointer was closed, and step {step} would not be saved; make another")
+            raise EspalierError(f"{self._shown}: this checkpointer was closed, and step {step} would not be saved; make another")
         step = check_int("step", step, 0, 2**63 - 1)
         if not (force or self.is_due(step)):
             self._not_due = (self._not_due or (step, step))[0], step
             return False
-        described, measured = check_metadata(metadata), self._measured(step, metrics)
-        if taken := sorted({"step", "metrics", "time"} & set(described)):
-            raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
-        if self._saving is not None and not self._saving.done():
+        if self._shared is None and per_rank is not None:
+            raise EspalierError("per_rank= is for distributed=True; a process on its own has it in its state")
+        described = self._ranks.from_first(lambda: self._described(step, metadata, metrics))
+        saving = self._saving
+        if saving is not None and self._busy != "wait" and self._ranks.from_first(lambda: not saving.done()):
             if self._busy == "skip":
                 return False
-            if self._busy == "raise":
-                raise EspalierError(f"{self.folder}: the save before step {step} goes on")
-        self._core.lock()  # The error is of this call, and not of a save in the background.
-        self._finish()
-        described = {"time": time.time(), **described, "step": step}
-        if measured is not None:
-            described["metrics"] = measured
+            raise EspalierError(f"{self._shown}: the save before step {step} goes on")
         copy = _api.copies_views(views)
+        self._store.lock()  # The error is of this call, and not of a save in the background.
+        self._finish()
+        state = state if self._shared is None else OfRanks(state, per_rank)
         if self._background:
-            saving = self._core.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
-            self._saving = AsyncSave(saving, self.path(step))
+            begun = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
+            self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
         else:
-            self._core.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
+            self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
             self._warn(stacklevel=3)
         self._last_save = time.monotonic()
         self._has_saved = True
         self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
+
+    def _described(self, step: int, metadata: Mapping[str, Any] | None, metrics: Mapping[str, float] | None) -> dict[str, Any]:
+        """The metadata of the file."""
+        given, measured = check_metadata(metadata), self._measured(step, metrics)
+        reserved = {"step", "metrics", "time"} if self._shared is None else {"step", "metrics", "time", "ranks"}
+        if taken := sorted(reserved & set(given)):
+            raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
+        described = {"time": time.time(), **given, "step": step}
+        return described if measured is None else {**described, "metrics": measured}
 
     def _measured(self, step: int, metrics: Mapping[str, float] | None) -> dict[str, float] | None:
         """The metrics as metadata hold them, which no scalars of numpy and of frameworks are."""
@@ -204,17 +237,17 @@ class Checkpointer:
             raise failure
 
     def _warn(self, stacklevel: int = 4) -> None:
-        for problem in self._core.problems():
+        for problem in self._store.problems():
             if str(problem) not in self._problems:
                 self._problems.add(str(problem))
-                # Nothing is damaged where no file has the metric of best=.
-                is_damage = getattr(problem, "code", None) != "not_found"
+                # Nothing is damaged where no file has the metric of best=, or by what a store cannot do.
+                is_damage = type(problem) not in (EspalierError, KeyPathError)
                 warnings.warn(str(problem), DamagedCheckpoint if is_damage else UserWarning, stacklevel=stacklevel)
 
     @property
     def steps(self) -> list[int]:
         """The steps that have a file, ascending; some may be damaged."""
-        return self._core.steps()
+        return self._store.steps()
 
     @property
     def latest(self) -> int | None:
@@ -228,19 +261,17 @@ class Checkpointer:
             return None
         found: tuple[float, int] | None = None
         for step in self.steps:
-            with contextlib.suppress(EspalierError), _api.open(self.path(step)) as checkpoint:
-                metrics = checkpoint.metadata.get("metrics")
-                metric = metrics.get(self._best.name) if isinstance(metrics, dict) else None
-                if not isinstance(metric, (int, float)) or metric != metric:
-                    continue
-                value = -metric if self._best.is_greatest else metric
-                if found is None or value <= found[0]:
-                    found = value, step
+            metric = number(self._store.metrics(step), self._best.name)
+            if metric is None:
+                continue
+            value = -metric if self._best.is_greatest else metric
+            if found is None or value <= found[0]:
+                found = value, step
         return found[1] if found else None
 
     def path(self, step: int) -> str:
-        """The file of a step, whether it exists or not."""
-        return os.fsdecode(self._core.path(check_int("step", step, 0, 2**63 - 1)))
+        """The file of a step, whether it exists or not. In an object store, the URL of a step that exists: CheckpointNotFound."""
+        return os.fsdecode(self._store.path(check_int("step", step, 0, 2**63 - 1)))
 
     def restore(
         self,
@@ -274,9 +305,9 @@ class Checkpointer:
             if step is not None:
                 raise EspalierError("step= and best=True are two choices of a step; leave one out")
             self.wait()
-            if (step := self.best) is None:
+            if (step := self._ranks.from_first(lambda: self.best)) is None:
                 why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
-                raise CheckpointNotFound(f"{self.folder}: there is no best step: {why}", "not_found")
+                raise CheckpointNotFound(f"{self._shown}: there is no best step: {why}", "not_found")
         if step is None:
             step, skipped = self._newest_intact(progress)
             if step is None:
@@ -288,22 +319,38 @@ class Checkpointer:
         # Every byte was checked just now.
         options = {"check": "nothing", "strict": strict, "progress": progress, **options}
         first = {"like": like} if into is None else {}
-        return load(*([] if into is None else [into]), self.path(step), **first, **options), step
+        with self._ranks.together(), self._store.reading(step) as path:
+            return load(*([] if into is None else [into]), path, **first, **options), step
+
+    def load_per_rank(self, step: int) -> Any:
+        """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
+
+        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose, and
+        the files of the ranks, which the metadata of the step name, have all of them.
+        """
+        if self._shared is None:
+            raise EspalierError("load_per_rank() is for distributed=True")
+        self.wait()
+        with self._ranks.together():
+            return self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))
 
     def _check_step(self, step: int, progress: Progress) -> None:
         """That there is a file of the step, and that its every byte is intact."""
         self.wait()
-        if step not in self.steps:
-            there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
-            raise CheckpointNotFound(f"{self.folder}: there is no step {step}; {there}", "not_found")
-        with _api.open(self.path(step)) as checkpoint:
-            checkpoint.verify(progress=progress)
+
+        def verify() -> None:
+            if step not in self.steps:
+                there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
+                raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
+            self._store.check(step, progress)
+
+        self._ranks.from_first(verify)
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
         self.wait()
-        with reporting(progress, f"checking {self.folder}") as report:
-            found = self._core.latest(True, report)
+        with reporting(progress if self._ranks.rank == 0 else None, f"checking {self._shown}") as report:
+            found = self._store.latest(True, report)
         return (None, []) if found is None else found
 
     def close(self) -> None:
@@ -316,15 +363,16 @@ class Checkpointer:
     def _close(self, stacklevel: int) -> None:
         is_first, self._is_closed = not self._is_closed, True
         try:
-            self.wait()
+            with self._ranks.together():
+                self.wait()
         finally:
-            self._core.unlock()
+            self._store.unlock()
         if is_first and self._not_due is not None and not self._has_saved:
             first, last = self._not_due
             rules = [f"every={self._every}"] if self._every is not None else []
             rules += [f"every_minutes={self._every_seconds / 60:g}"] if self._every_seconds is not None else []
             warnings.warn(
-                f"{self.folder}: nothing was saved, as no step from {first} to {last} was due by {' and '.join(rules)}; "
+                f"{self._shown}: nothing was saved, as no step from {first} to {last} was due by {' and '.join(rules)}; "
                 "choose less, or save the last step with save(step, state, force=True)",
                 UserWarning,
                 stacklevel=stacklevel,
@@ -342,10 +390,11 @@ class Checkpointer:
         try:
             self._finish()
         finally:
-            self._core.unlock()
+            self._store.unlock()
         failure, self._failure = self._failure, None
         if failure is not None:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"<checkpointer {visible(self.folder)}: {len(self.steps)} steps>"
+        # No request for a repr.
+        return f"<checkpointer {visible(self._shown)}{'' if _urls.is_url(self.folder) else f': {len(self.steps)} steps'}>"

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _frameworks, _registry
 from ._errors import Unsupported
-from ._tree import BYTES, DICT, RECORD, SET, STRING, TENSOR, TUPLE, zipped
+from ._tree import BYTES, DICT, LIST, RECORD, SET, STRING, TENSOR, TUPLE, zipped
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 
@@ -39,16 +39,22 @@ def _make_numpy_dtype(content: str) -> Any:
 _MOST_OF_ONE_HASH = 1000
 
 
+def _has_one_hash(values: list[Any]) -> bool:
+    """Whether too many of the values have one hash. TypeError if one has none."""
+    if len(values) <= _MOST_OF_ONE_HASH:
+        return False
+    import collections
+
+    return max(collections.Counter(map(hash, values)).values()) > _MOST_OF_ONE_HASH
+
+
 def _set(content: list[Any], label: str | None) -> Any:
     instead = "; load it with exact=True, which gives an OrderedSet"
     try:
-        if len(content) > _MOST_OF_ONE_HASH:
-            import collections
-
-            if max(collections.Counter(map(hash, content)).values()) > _MOST_OF_ONE_HASH:
-                raise Unsupported(
-                    f"a set has more than {_MOST_OF_ONE_HASH:,} elements of one hash, which take too long to put into one{instead}"
-                )
+        if _has_one_hash(content):
+            raise Unsupported(
+                f"a set has more than {_MOST_OF_ONE_HASH:,} elements of one hash, which take too long to put into one{instead}"
+            )
         made = frozenset(content) if label == "frozenset" else set(content)
     except TypeError:
         raise Unsupported(f"a set holds a value that Python cannot put into one{instead}") from None
@@ -56,6 +62,17 @@ def _set(content: list[Any], label: str | None) -> Any:
         raise Unsupported(
             f"a set has {len(content)} elements, and only {len(made)} would be left, because some are equal in Python{instead}"
         )
+    return made
+
+
+def _dict_of_items(content: list[Any]) -> dict[Any, Any]:
+    """A dict of torch.save() or pickle whose keys are no texts and ints. ValueError or TypeError if Python cannot hold it."""
+    keys = [key for key, _ in content]
+    if _has_one_hash(keys):
+        raise ValueError("too many keys of one hash")
+    made = dict(content)
+    if len(made) != len(keys):
+        raise ValueError("some keys are equal in Python")
     return made
 
 
@@ -98,6 +115,8 @@ def decode_other(kind: int, label: str | None, content: Any, exact: bool) -> Any
             decoder = _numpy_type("str_")
         elif kind == BYTES and label == "numpy.bytes_":
             decoder = _numpy_type("bytes_")
+        elif kind == LIST and label == "dict.items":
+            decoder = _dict_of_items
         try:
             made = _frameworks.decode(kind, label, content) if decoder is None else decoder(content)
             if made is not NotImplemented:

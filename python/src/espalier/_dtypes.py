@@ -32,6 +32,8 @@ _ML_DTYPES = {
     "f8_e5m2fnuz": "float8_e5m2fnuz", "f8_e8m0fnu": "float8_e8m0fnu", "f4_e2m1fn": "float4_e2m1fn", "i4": "int4",
     "u4": "uint4", "i2": "int2", "u2": "uint2", "f6_e2m3fn": "float6_e2m3fn", "f6_e3m2fn": "float6_e3m2fn",
 }  # fmt: skip
+# What numpy, ml_dtypes and torch call them.
+NUMPY_NAMES = {**_NUMPY, **_ML_DTYPES}
 
 
 @functools.cache

@@ -73,7 +73,15 @@ def _axis_named(value: AxisNamed) -> Parts:
     return kind, label, parts._replace(axis_names=tuple(value.axis_names))
 
 
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """What encode_other() gave for a value, perhaps with other children."""
+
+    parts: Parts
+
+
 _WRAPPERS: dict[type, Callable[[Any], Parts]] = {
+    Encoded: lambda v: v.parts,
     Record: lambda v: (RECORD, v.label, pairs(v)),
     Labelled: _labelled,
     OrderedSet: lambda v: (SET, None, list(v.elements)),

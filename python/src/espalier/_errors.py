@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 
 from ._visible import visible
@@ -94,7 +95,7 @@ class CodeWarning(UserWarning):
 
 _UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
 _REQUESTS = {
-    "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",
+    "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "tree_invalid",
     "incomplete", "name_collision", "not_contiguous",
 }  # fmt: skip
 _SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing", "folder_in_use"}
@@ -110,23 +111,41 @@ _IN_PYTHON = (
     ("Access::kRead reads it", "mapped=False reads it"),
     ("have other chunks read whole", "pass read_others=True"),
     (", or use a Walker", ""),
-    ("give it: --set ", "give it in sizes=: "),
-    ("give the names in order: --param-order", "give the names in order: param_order="),
-    ("give its sizes with --set or --config", "give its sizes with sizes= or config="),
-    ("--partial", "partial=True"),
-    ("or give it: --set ", "or give it in sizes=: "),
-    ("take it along with --along ", "take it along with along="),
-    ("; --along takes it", "; along= takes it"),
-    ("keep it with --along none", 'keep it with along="none"'),
-    ("--along-scaled", "along_scaled=True"),
+    ("say with OpenFileOptions::sibling where its further files are", "open it by its name"),
+    (
+        "; carry the whole tree in the file's metadata (Unrepresentable::kMetadata), or leave out what does not fit "
+        "(Unrepresentable::kDrop)",
+        "; save it to a file that ends in .espalier, which holds all",
+    ),
     ("Limits::", "the limit "),
 )
+# The same for options of the command line.
+_OPTION = re.compile(
+    r"--set (?P<word>\w+)=(?P<number>\.\.\.|[\w.+-]*\w)|--along none|--(?P<flag>along-scaled|partial)\b"
+    r"|--(?P<option>set|config|at|along|param-order|lora|like|memory)\b(?: (?='))?"
+)
+
+
+def _argument(option: re.Match[str]) -> str:
+    if option["word"]:
+        return f'sizes={{"{option["word"]}": {option["number"]}}}'
+    if option["flag"]:
+        return f"{option['flag'].replace('-', '_')}=True"
+    if option["option"]:
+        return "sizes=" if option["option"] == "set" else f"{option['option'].replace('-', '_')}="
+    return 'along="none"'
+
+
+def in_python(message: str) -> str:
+    """What the library says, in the words of Python."""
+    for library, here in _IN_PYTHON:
+        message = message.replace(library, here)
+    return _OPTION.sub(_argument, message) if "--" in message else message
 
 
 def make(code: str, message: str, path: str, offset: int | None, where: str) -> Exception:
     """The exception for an error of the library; `where` is the file, or empty."""
-    for library, here in _IN_PYTHON:
-        message = message.replace(library, here)
+    message = in_python(message)
     text = f"{where}: {message}" if where else message
     if code == "out_of_memory":
         return MemoryError(visible(text))

@@ -29,6 +29,9 @@ class Stored(Protocol):
     def __getitem__(self, index: Any) -> Any:
         """The elements at slices, as an array of numpy."""
 
+    def sliced(self, index: Any, framework: Framework) -> Any:
+        """The same as an array of a framework."""
+
 
 class Leaf(NamedTuple):
     """What a template has in the place of a tensor."""
@@ -88,6 +91,12 @@ class Adapter(Values, Protocol):
     def cast(self, found: str, wanted: str) -> Callable[[Any], Any] | None:
         """What converts arrays from one dtype to another; None if the framework has not both."""
 
+    def moving(self, device: Any, dtype: str | None) -> Callable[[Any], Any]:
+        """What moves arrays to a device, and converts those of floats; EspalierError if the framework has not both."""
+
+    def dtype_name(self, dtype: Any) -> str | None:
+        """The format's name of a dtype of the framework; None if it is none."""
+
     def sharded(self, stored: Stored, sharding: Any) -> Any:
         """An array over several devices: reads the parts for this process's, each part once. TypeError if the framework has
         no such arrays.
@@ -140,6 +149,21 @@ def cast(framework: str, found: str, wanted: str) -> Callable[[Any], Any] | None
     if target is None or _dtypes.numpy_dtype(found) is None:
         return None
     return lambda array: array.astype(target)
+
+
+def dtype_name(dtype: Any) -> str | None:
+    """The format's name of a dtype, of numpy or of a framework that the program has imported."""
+    for name in _MODULES:
+        if name in sys.modules and (found := adapter(name).dtype_name(dtype)) is not None:
+            return found
+    import numpy as np
+
+    from . import _dtypes
+
+    try:
+        return _dtypes.name_of(np.dtype(dtype))
+    except TypeError:
+        return None
 
 
 def encode(value: Any) -> Parts | None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import _registry
+from . import _jax_memory, _registry
 from ._errors import EspalierError, Unsupported
 from ._frameworks import Leaf, Own, Stored
 from ._tree import DICT, DTYPE_NUMBERS, PLACEHOLDER, RECORD, TENSOR, TUPLE, Parts, TensorParts, public_name
@@ -23,7 +23,7 @@ def encode(value: Any) -> Parts | None:
     import jax
 
     if isinstance(value, jax.Array):
-        return _array(value) if not _is_key(value) else _key(value)
+        return _array(value) if not is_key(value) else _key(value)
     if isinstance(value, jax.ShapeDtypeStruct):
         return _placeholder(value)
     if isinstance(value, getattr(jax, "Ref", ())):
@@ -128,6 +128,34 @@ def cast(found: str, wanted: str) -> Callable[[Any], Any] | None:
     return lambda array: array.astype(target)
 
 
+def dtype_name(dtype: Any) -> str | None:
+    return None  # They are numpy's.
+
+
+def moving(device: Any, dtype: str | None) -> Callable[[Any], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    from . import _dtypes
+
+    target = None if dtype is None else _dtypes.numpy_dtype(dtype)
+    if dtype is not None and (target is None or target.name in _UNKNOWN):
+        raise EspalierError(f"JAX has no dtype for {dtype}")
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, jax.Array):
+            return value
+        if target is not None and jnp.issubdtype(value.dtype, jnp.floating):
+            value = _unnarrowed(value.astype(target), target)
+        try:
+            return value if device is None else jax.device_put(value, device)
+        except (TypeError, ValueError) as error:
+            raise EspalierError(f"JAX cannot put an array of shape {list(value.shape)} on {device!r}: {error}") from error
+
+    # A NamedArray of haliax has its array within.
+    return lambda value: jax.tree.map(moved, value)
+
+
 def leaf(template: Any) -> Leaf | None:
     import jax
 
@@ -145,8 +173,8 @@ def leaf(template: Any) -> Leaf | None:
     if count == 0:
         sharding = None
 
-    label, (number, shape) = None, _spec(template)
-    if _is_key(template):
+    label, (number, shape) = None, spec_of(template)
+    if is_key(template):
         label = _KEY + _implementation(template)
 
     def convert(value: Any) -> Any:
@@ -185,7 +213,7 @@ def rebuild(template: Any, content: Any) -> Any:
 # Arrays.
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
     import jax
 
     return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
@@ -197,13 +225,13 @@ def _name(number: int) -> str:
     return DTYPE_NAMES[number]
 
 
-def _spec(value: Any) -> tuple[int, tuple[int, ...]]:
+def spec_of(value: Any) -> tuple[int, tuple[int, ...]]:
     """The number of the dtype, and the shape, of what a file has for an array or a ShapeDtypeStruct."""
     import jax
 
     from . import _dtypes
 
-    if _is_key(value):
+    if is_key(value):
         value = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(value.shape, value.dtype))
     name = _dtypes.name_of(value.dtype)
     if name is None:
@@ -212,8 +240,8 @@ def _spec(value: Any) -> tuple[int, tuple[int, ...]]:
 
 
 def _placeholder(value: Any) -> Parts:
-    label = _KEY + _implementation(value) if _is_key(value) else None
-    return PLACEHOLDER, label, TensorParts(*_spec(value))
+    label = _KEY + _implementation(value) if is_key(value) else None
+    return PLACEHOLDER, label, TensorParts(*spec_of(value))
 
 
 def _array(value: Any) -> Parts:
@@ -221,18 +249,19 @@ def _array(value: Any) -> Parts:
 
     from ._encode import array_parts
 
-    array, is_private, buffers = _on_host(value)
+    array, is_private, buffers, is_constant = _on_host(value)
     if array.dtype != value.dtype:  # int1, which becomes bool in numpy
         raise Unsupported(f"an array of {value.dtype}, which the format has no elements for; convert it with astype()")
     kind, label, parts = array_parts(np.asarray(array))
     if not (is_private or parts.is_private):
-        return kind, label, parts
+        return kind, label, parts._replace(is_constant=is_constant)
     tie = ("jax", buffers, str(value.dtype), value.shape)
     return kind, label, parts._replace(is_private=True, tie=tie)
 
 
-def _on_host(value: Any) -> tuple[Any, bool, Any]:
-    """The elements in an array of numpy; whether that is a copy, made for this save; and where the elements lie."""
+def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
+    """The elements in an array of numpy; whether that is a copy, made for this save; where the elements lie; and what tells
+    whether nothing changes them. As long as that array lives, JAX reuses its memory for no other, also if this one is donated."""
     import jax
     import numpy as np
 
@@ -245,21 +274,21 @@ def _on_host(value: Any) -> tuple[Any, bool, Any]:
         raise Unsupported("an array that was deleted, as by donating it to a function; save what the function returned")
     if not value.is_fully_addressable and not value.is_fully_replicated:
         raise Unsupported(
-            "an array with parts in other processes; save what "
-            "jax.experimental.multihost_utils.process_allgather(array, tiled=True) returns, in one process"
+            "an array with parts in other processes; save with espalier.Checkpointer(folder, distributed=True), or in one process what "
+            "jax.experimental.multihost_utils.process_allgather(array, tiled=True) returns"
         )
     if len(value.sharding.device_set) == 1 or value.is_fully_replicated:
         # JAX keeps the copy of an array on a GPU as long as the array that numpy asked, so ask one that ends here.
         data = value.addressable_data(0)
         is_copy = next(iter(data.sharding.device_set)).platform != "cpu"
-        return np.asarray(data), is_copy, data.unsafe_buffer_pointer()
+        return np.asarray(data), is_copy, data.unsafe_buffer_pointer(), functools.partial(_jax_memory.is_own, value, data)
     array = np.empty(value.shape, value.dtype)
     buffers = []
     for shard in value.addressable_shards:
         if shard.replica_id == 0:
             array[shard.index] = np.asarray(shard.data)
             buffers.append((shard.device.id, shard.data.unsafe_buffer_pointer()))
-    return array, True, tuple(buffers)
+    return array, True, tuple(buffers), None
 
 
 # Typed keys.
@@ -342,9 +371,15 @@ def node_parts(value: Any, found: PyNode) -> Parts:
     children = [_owned(child) for child in found.children]
     if found.keys is None:
         return TUPLE, label, children
-    left_out = _not_persistent(value)
-    kept = [(key, child) for key, child in zip(found.keys, children, strict=True) if key not in left_out]
+    kept = persistent_children(value, found._replace(children=children))
     return found.kind, label, ([key for key, _ in kept], [child for _, child in kept])
+
+
+def persistent_children(value: Any, found: PyNode) -> list[tuple[Any, Any]]:
+    """The children with their keys, or positions, but for those whose field says that they are not persistent."""
+    left_out = _not_persistent(value)
+    keys = range(len(found.children)) if found.keys is None else found.keys
+    return [(key, child) for key, child in zip(keys, found.children, strict=True) if key not in left_out]
 
 
 def rebuilt(found: PyNode, content: Any) -> Any:

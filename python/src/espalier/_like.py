@@ -93,7 +93,7 @@ class TreeMismatch(EspalierError):
     def __init__(self, message: str, ledger: Ledger):
         changed = [each.path for each in ledger.mismatched + ledger.reclassed]
         first = next(iter(changed + ledger.missing + ledger.unexpected), "")
-        super().__init__(message, "invalid_tree", first)
+        super().__init__(message, "tree_invalid", first)
         # A line for each difference; those of Ledger.differences() have no line breaks of their own.
         self.args = ("\n".join(map(visible, message.split("\n"))),)
         self.ledger = ledger
@@ -148,6 +148,7 @@ class Matcher:
         self._keys = keys
         self._cast = cast
         self._framework = framework
+        self._absent_templates: list[Any] = []
         self._known: list[_frameworks.Values] | None = None
         self._nodes: dict[_frameworks.Framework, list[int]] = {}  # to load as arrays of each
         # By framework, and the number of a tensor, or -1 less that of another node: the place in the list above.
@@ -174,7 +175,12 @@ class Matcher:
             more = f"\n  and {len(lines) - _SHOWN} more: see the error's `ledger`" if len(lines) > _SHOWN else ""
             plural = "places" if len(lines) > 1 else "place"
             name = visible(self._checkpoint.name)
-            raise TreeMismatch(f"{name}: the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
+            text = f"{name}: the file differs from the template at {len(lines)} {plural}:{shown}{more}{_wrapped(self.ledger)}"
+            raise TreeMismatch(text, self.ledger)
+        if strict == "file" and not self.ledger.loaded and any(map(self._has_values, self._absent_templates)):
+            first = self.ledger.missing[0] or "the root"
+            text = f"the file has nothing of the template, so all of it would stay as it is: {first} and so on"
+            raise TreeMismatch(f"{visible(self._checkpoint.name)}: {text}; pass strict=False if that is meant", self.ledger)
         if strict is False and not self.ledger.loaded and (lines := self.ledger.differences(True)):
             name = visible(self._checkpoint.name)
             warnings.warn(f"{name}: nothing was loaded, as nothing in the file matches the template: {lines[0]}", stacklevel=stacklevel)
@@ -371,7 +377,24 @@ class Matcher:
             return template
         self.ledger.missing.append(path)
         self.ledger.kept.append(path)
+        self._absent_templates.append(template)
         return template
+
+    def _has_values(self, template: Any) -> bool:
+        """Whether a file could have something of a template: not if it is all functions."""
+        if type(template) is _frameworks.Own:
+            return False
+        if template is ANY or template is SKIP:
+            return template is ANY
+        try:
+            if self._leaf(template) is not None:
+                return True
+            kind, _, content = _parts(template)
+        except Unsupported:
+            return False
+        if kind not in (DICT, LIST, TUPLE, RECORD):
+            return True
+        return any(map(self._has_values, content[1] if kind in (DICT, RECORD) else content))
 
     def _mismatch(self, path: str, wanted: str, found: str, template: Any) -> Any:
         self.ledger.mismatched.append(Mismatch(path, wanted, found))
@@ -451,6 +474,25 @@ def _retyped(value: Any, like: Any) -> Any:
         return _registry.restored(cls, value)
     kind, label, _ = _parts(like)
     return _decode.decode_other(kind, label, content, False)
+
+
+# What DistributedDataParallel, torch.compile() and FullyShardedDataParallel put into the names of parameters.
+WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
+def _wrapped(ledger: Ledger) -> str:
+    """What to say if the names differ by what torch's wrappers put into them alone."""
+
+    def unwrapped(paths: list[str]) -> set[str]:
+        return {".".join(part for part in path.replace("/", ".").split(".") if part not in WRAPPERS) for path in paths}
+
+    missing, unexpected = unwrapped(ledger.missing), unwrapped(ledger.unexpected)
+    if not missing or missing != unexpected:
+        return ""
+    text = "\n  The names differ alone by what DDP or torch.compile() put into them: "
+    if sum(map(len, ledger.unexpected)) > sum(map(len, ledger.missing)):
+        return f'{text}load espalier.map(FILE, "unwrap"), which leaves it out, in place of the file'
+    return f"{text}load into the module that is wrapped, such as model.module or model._orig_mod, and not into the wrapper"
 
 
 def _is_other_class(label: str | None, found: str | None) -> bool:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _core, _urls
 from ._api import _load
 from ._checkpoint import Checkpoint
-from ._errors import EspalierError, LossWarning
+from ._errors import EspalierError, KeyPathError, LossWarning, in_python
 from ._frameworks import Framework
-from ._options import Check, Path, check_bool, check_compression, check_int, check_threads
+from ._options import Check, Path, check_bool, check_compression, check_int, check_text, check_threads
 from ._progress import Progress, reporting
-from ._tree import DTYPE_NAMES
+from ._tree import DTYPE_NAMES, below, keys_of
 from ._visible import visible
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class MappedCheckpoint(Checkpoint):
 
     _mapped: _core.Mapped
     _inputs: list[MappedCheckpoint]
+    _parameters: str  # the key path of map(at=)
 
     @functools.cached_property
     def targets(self) -> tuple[MapTarget, ...]:
@@ -77,7 +78,7 @@ class MappedCheckpoint(Checkpoint):
     def map_notes(self) -> list[str]:
         """What the plan could not tell, a sentence each, such as of a kept tensor that may be state of a mapped one. map() warns of
         each, too."""
-        return self._mapped.map_notes()
+        return [in_python(note) for note in self._mapped.map_notes()]
 
     def check(self) -> None:
         """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
@@ -87,6 +88,9 @@ class MappedCheckpoint(Checkpoint):
         self._mapped.check()
         if count := self._mapped.lost_elements:
             self._warn_of_loss(f"{count} numbers other than 0 are lost where the map says 'pad'")
+
+    def _check_data(self) -> None:
+        self.check()
 
     def _warn_of_loss(self, message: str) -> None:
         warnings.warn(visible(f"{self.name}: {message}"), LossWarning, stacklevel=4)
@@ -119,25 +123,40 @@ class MappedCheckpoint(Checkpoint):
         self,
         path: Path,
         *,
+        at: str | None = None,
         compression: int = 0,
         sync: bool = True,
         replace: bool = True,
         progress: Progress = None,
         threads: int = 0,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Saves what the map makes, completely or not at all, in bounded memory. The file's format is that of its ending:
         .safetensors, or .espalier and any other one.
 
+        `at` saves what is at a key path alone, without the path in the names. A .safetensors file is a model: where map() has an
+        `at`, it gets what is there, and a LossWarning says what stays behind. `at=""` saves all.
+
         A map that writes names with labels makes a file for each: `path` is then a folder, which gets LABEL.espalier. The
         metadata of the inputs comes along, and "espalier.map" says which map it was. The other options are those of
-        espalier.save().
+        espalier.save(), and so are URLs, to which one file is saved.
         """
         if _urls.is_url(path):
-            raise EspalierError("a mapped checkpoint is saved to a file of this machine; put that one where the URL says")
+            if self._mapped.labels() != [""]:
+                raise EspalierError("this map makes several files, which are saved to a folder of this machine; copy it to the URL")
+            _urls.put(
+                os.fsdecode(path), storage_options, check_bool("replace", replace),
+                lambda local: self.save(local, compression=compression, sync=False, progress=progress, threads=threads),
+            )  # fmt: skip
+            return
+        _urls.check_options(storage_options)
         level, count = check_compression(compression), check_threads(threads)
         flags = check_bool("sync", sync), check_bool("replace", replace)
         labels = self._mapped.labels()
         names = {"": os.fsdecode(path)} if labels == [""] else _files_of(os.fsdecode(path), labels)
+        where = check_text("at", at or "")
+        if at is None and names.get("", "").endswith(".safetensors"):
+            where = self._parameters_alone(names[""])
         self.check()
         before = self._mapped.overflows
         for label, name in names.items():
@@ -145,8 +164,24 @@ class MappedCheckpoint(Checkpoint):
             if is_safetensors and level:
                 raise EspalierError("a safetensors file is not compressed; leave out compression=, or save to .espalier")
             with reporting(progress, f"saving {name}") as report:
-                self._mapped.save(os.fsencode(name), label, is_safetensors, level, *flags, count, report)
+                self._mapped.save(os.fsencode(name), label, where, is_safetensors, level, *flags, count, report)
         self._tell_overflows(before)
+
+    def _parameters_alone(self, file: str) -> str:
+        """The key path of map(at=), or "" if nothing is there. Warns of what is beside it, which `file` will not have."""
+        try:
+            keys = keys_of(self._find_path(self._opened.state, self._parameters)[1])
+        except KeyPathError:
+            return ""
+        path, beside = "", []
+        for key in keys:
+            beside += [below(path, other) for other in (self.at(path) if path else self._root()).keys() if other != key]
+            path = below(path, key)
+        if beside:
+            shown = ", ".join(beside[:5]) + (f" and {len(beside) - 5} more" if len(beside) > 5 else "")
+            text = f"{file} has what is at {path} alone, and not {shown}; pass at={path!r} to save() if that is meant, or at='' for all"
+            self._warn_of_loss(text)
+        return path
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(visible(f"{self.name}: a mapped checkpoint does not pickle; map the files again where it is needed"))
@@ -196,6 +231,8 @@ def _text_of(key_map: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, 
 
 
 def _read_text(name: str) -> str:
+    if _urls.is_url(name):
+        raise EspalierError(f"{_urls.shown(name)}: key maps and configurations are files of this machine; download it, or pass a dict")
     most = 4 << 20
     try:
         with open(name, "rb") as file:
@@ -321,7 +358,7 @@ def map(
     )  # fmt: skip
     made = MappedCheckpoint.__new__(MappedCheckpoint)
     made._options, made.name, made._path = {}, where, ""
-    made._mapped, made._inputs = mapped, mapped_inputs
+    made._mapped, made._inputs, made._parameters = mapped, mapped_inputs, at
     made._open = mapped.open()
     for note in made.map_notes:
         warnings.warn(visible(f"{where}: {note}"), UserWarning, stacklevel=2)

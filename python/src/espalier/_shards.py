@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import _core, _encode, _frameworks
+from . import _core, _encode, _frameworks, _named
 from ._errors import CheckpointOSError, EspalierError, Unsupported, make
 from ._options import Path
 from ._progress import Report
@@ -74,7 +74,7 @@ def save(
     folder, single, index_name = _names(os.fsdecode(path))
     limit = None if max_shard_size is None else size_of(max_shard_size)
     wanted = None if like is None else _read_index(os.fsdecode(like))
-    leaves, dropped = _flatten(state, os.path.join(folder, single))
+    leaves, dropped = _flatten(_named.named(state), os.path.join(folder, single))
     if dropped and unrepresentable == "error":
         where, what = dropped[0]
         raise Unsupported(

@@ -129,10 +129,10 @@ class Tensor(Handle):
         return numpy.array(array) if copy else array
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = self._slice(index, "numpy")
+        array: np.ndarray[Any, Any] = self.sliced(index, "numpy")
         return array
 
-    def _slice(self, index: Any, framework: _frameworks.Framework) -> Any:
+    def sliced(self, index: Any, framework: _frameworks.Framework) -> Any:
         """The elements at an index of ints, slices and an ellipsis, as an array of the framework."""
         axes = list(index) if isinstance(index, tuple) else [index]
         at = next((i for i, item in enumerate(axes) if item is Ellipsis), None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ._errors import Unsupported
+from ._errors import EspalierError, Unsupported
 from ._frameworks import Leaf, Stored
 from ._tree import DTYPE_NAMES, DTYPE_NUMBERS, PLACEHOLDER, STRING, TENSOR, TUPLE, Parts, TensorParts, public_name
 
@@ -61,7 +62,7 @@ def _label(value: Any) -> str | None:
     return _TRACKED if value.requires_grad else None
 
 
-def _check(value: Any) -> None:
+def check(value: Any) -> None:
     """That a tensor is one of elements in memory, and no more."""
     cls = type(value)
     is_plain = cls is torch.Tensor or cls is torch.nn.Parameter
@@ -69,8 +70,8 @@ def _check(value: Any) -> None:
         raise Unsupported(f"a {cls.__name__}, which has no shape yet; run the module once first")
     if not is_plain and hasattr(value, "full_tensor"):
         raise Unsupported(
-            f"a {cls.__name__}, of which each process has a part; save its full_tensor(), or the whole state with "
-            "torch.distributed.checkpoint and espalier.torch.EspalierWriter"
+            f"a {cls.__name__}, of which each process has a part; save with espalier.Checkpointer(folder, distributed=True), or its "
+            "full_tensor()"
         )
     if value.is_nested:
         raise Unsupported("a nested tensor; save unbind() of it, a tuple of tensors")
@@ -89,7 +90,7 @@ def _check(value: Any) -> None:
         raise Unsupported(f"a tensor of {value.dtype}, which the format has no elements for; convert it with to()")
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def shape_of(value: Any) -> tuple[int, ...]:
     shape = tuple(value.shape)
     if not _is_pairs(value.dtype):
         return shape
@@ -98,7 +99,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return (*shape[:-1], 2 * shape[-1])
 
 
-def _check_storage(value: Any) -> None:
+def check_storage(value: Any) -> None:
     """That the storage has all elements: FSDP frees it with resize_(0) and keeps the tensor."""
     if value.numel() == 0:
         return
@@ -108,8 +109,8 @@ def _check_storage(value: Any) -> None:
 
 
 def _tensor(value: Any) -> Parts:
-    _check(value)
-    label, number, shape = _label(value), by_dtype()[value.dtype], _shape(value)
+    check(value)
+    label, number, shape = _label(value), by_dtype()[value.dtype], shape_of(value)
     if value.is_meta:
         return PLACEHOLDER, label, TensorParts(number, shape)
     tie = None
@@ -117,7 +118,7 @@ def _tensor(value: Any) -> Parts:
         value.data_ptr()
     except RuntimeError:
         raise Unsupported("a tensor inside of a transformation such as vmap, which has no elements of its own") from None
-    _check_storage(value)
+    check_storage(value)
     with torch.no_grad():
         data = value.detach().resolve_conj().resolve_neg()
         is_private = data.data_ptr() != value.data_ptr()
@@ -181,6 +182,31 @@ def pairs(array: Any, shape: tuple[int, ...]) -> Any:
     return data.view(getattr(torch, _PAIRS))
 
 
+def dtype_name(dtype: Any) -> str | None:
+    number = by_dtype().get(dtype) if isinstance(dtype, torch.dtype) else None
+    return None if number is None else DTYPE_NAMES[number]
+
+
+def moving(device: Any, dtype: str | None) -> Callable[[Any], Any]:
+    target = None if dtype is None else by_number()[DTYPE_NUMBERS[dtype]]
+    if dtype is not None and target is None:
+        raise EspalierError(f"torch has no dtype for {dtype}")
+    try:
+        where = None if device is None else torch.empty(0, device=device).device
+    except (RuntimeError, TypeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        raise EspalierError(f"torch has no device {device!r}: {error}") from error
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        data = value.detach()
+        to = target if data.is_floating_point() and not _is_pairs(data.dtype) else None
+        data = data.to(device=None if value.is_meta else where, dtype=to)
+        return tensor(data, _label(value))
+
+    return moved
+
+
 def sharded(stored: Stored, sharding: Any) -> Any:
     raise TypeError("torch has no tensors over several devices; torch.distributed.tensor has")
 
@@ -197,11 +223,51 @@ def placeholder(dtype: str, shape: tuple[int, ...]) -> Any:
         return NotImplemented
 
 
+def _is_dtensor(value: Any) -> bool:
+    module = sys.modules.get("torch.distributed.tensor")  # Without it, there are none.
+    return module is not None and isinstance(value, module.DTensor)
+
+
+def local_part(value: torch.Tensor) -> torch.Tensor:
+    """The part of a DTensor that this process has; another tensor itself."""
+    if not _is_dtensor(value):
+        return value
+    dtensor: Any = value
+    if any(each.is_partial() for each in dtensor.placements):
+        raise Unsupported("a DTensor of partial sums; redistribute() it first, to Shard or Replicate")
+    part: torch.Tensor = dtensor.detach().to_local()
+    return part
+
+
+def _dtensor_leaf(template: Any) -> Leaf:
+    """A DTensor is made of this process's part, and the rest is not read."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    check(local_part(template))
+    mesh, placements, shape, strides = template.device_mesh, template.placements, template.shape, template.stride()
+    is_pairs, parts = _is_pairs(template.dtype), template.__create_chunk_list__()
+
+    def read(stored: Stored) -> Any:
+        [part] = parts
+        index = [slice(start, start + size) for start, size in zip(part.offsets, part.sizes, strict=True)]
+        if is_pairs:
+            index[-1] = slice(2 * index[-1].start, 2 * index[-1].stop)
+        local = stored.sliced(tuple(index), "torch").to(mesh.device_type)
+        return DTensor.from_local(local, mesh, placements, run_check=False, shape=shape, stride=strides)
+
+    def convert(whole: Any) -> Any:
+        return distribute_tensor(whole.to(mesh.device_type), mesh, placements, src_data_rank=None)
+
+    return Leaf(DTYPE_NAMES[by_dtype()[template.dtype]], shape_of(template), (), None, "torch", convert, read=read)
+
+
 def leaf(template: Any) -> Leaf | None:
     if not isinstance(template, torch.Tensor):
         return None
-    _check(template)
-    return _leaf(template.dtype, _shape(template), _label(template), template.device)
+    if _is_dtensor(template):
+        return _dtensor_leaf(template)
+    check(template)
+    return _leaf(template.dtype, shape_of(template), _label(template), template.device)
 
 
 @functools.lru_cache(512)  # A state has many tensors of few shapes.

@@ -40,6 +40,8 @@ class TensorParts(NamedTuple):
     tie: Any = None  # hashable: two copies with the same are copies of one array
     address: int | None = None  # of the bytes, which `data` keeps, and their count; None for an array of numpy
     nbytes: int = 0
+    is_constant: Callable[[], bool] | None = None
+    """Whether nothing can change the bytes as long as `data` lives. Saves in the background ask, and copy all others."""
 
 
 def public_name(cls: type) -> str:

@@ -2,7 +2,8 @@
 fsspec.
 
 Only what is needed is read: the head and the index to open a file, and the chunks of what is loaded, several at once.
-With fsspec, retries, credentials and timeouts are its own.
+With fsspec, credentials and timeouts are its own. What passes by itself (429, 5xx, a connection that broke) is tried again, also after
+fsspec gave up.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from . import _hub
 from ._errors import CheckpointExists, CheckpointOSError, EspalierError, MissingPackage, not_found
+from ._retry import ShortAnswer, retried
 
 Options = Mapping[str, Any] | None
+T = TypeVar("T")
 
 # For long reads, which the library does not announce chunk by chunk: so much at once, as requests of this size.
 _LONG_READ = 32 << 20
@@ -39,7 +43,8 @@ def is_url(path: object) -> bool:
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, (str, bytes)):
         raise TypeError(f"a path must be str, bytes or os.PathLike, not {type(path).__name__}; the path comes first: save(path, state)")
-    return (isinstance(path, str) and "://" in path) or (isinstance(path, bytes) and b"://" in path)
+    text = path if isinstance(path, str) else os.fsdecode(path)
+    return "://" in text or _hub.is_name(text)
 
 
 def shown(url: str) -> str:
@@ -79,7 +84,9 @@ def check_options(options: Options) -> None:
         raise EspalierError("storage_options= are for URLs; leave them out for files")
 
 
-def _file_system(url: str, options: Options) -> tuple[Any, str]:
+def file_system(url: str, options: Options) -> tuple[Any, str]:
+    if _hub.is_name(url):
+        raise EspalierError(f"{shown(url)}: models of the Hub are read here; save a file, and upload it with huggingface_hub")
     try:
         fsspec: Any = importlib.import_module("fsspec.core")
     except ImportError as error:
@@ -87,7 +94,7 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
             f"{shown(url)} is a URL, which needs the package fsspec: pip install fsspec ({error})"
         ) from error
     try:
-        with _told(url):
+        with told(url):
             return fsspec.url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
     except CheckpointOSError as error:
         if not isinstance(error.__cause__, (TypeError, ValueError)):
@@ -99,7 +106,7 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def _told(url: str) -> Iterator[None]:
+def told(url: str) -> Iterator[None]:
     """What a file system raises, as an error of this package that names the URL, and what raised it as the cause."""
     try:
         yield
@@ -180,7 +187,7 @@ class Reader:
     def __init__(self, url: str, options: Options = None):
         self._url = url
         self._options = options
-        self._fs, self._path = _file_system(url, options)
+        self._fs, self._path = file_system(url, options)
         self._pinned = self._identity_now()
         self.size = self._pinned[0]
         if not isinstance(self.size, int):
@@ -206,10 +213,13 @@ class Reader:
             return None
 
     def _identity_now(self) -> tuple[Any, ...]:
-        with _told(self._url):
+        def ask() -> Mapping[str, Any]:
             # Many file systems keep what they once heard of a file.
             self._fs.invalidate_cache(self._path)
-            return _identity(self._fs.info(self._path))
+            return self._fs.info(self._path)  # type: ignore[no-any-return]
+
+        with told(self._url):
+            return _identity(retried(ask))
 
     def expect(self, is_long: bool) -> None:
         with self._changed:
@@ -296,38 +306,73 @@ class Reader:
 
     def _ranges(self, parts: list[tuple[int, int]]) -> list[bytes]:
         starts, ends = [begin for begin, _ in parts], [end for _, end in parts]
-        with _told(self._url):
+
+        def ask() -> list[bytes]:
             answers = self._fs.cat_ranges([self._path] * len(parts), starts, ends)
-            for answer in answers:
+            for answer, (begin, end) in zip(answers, parts, strict=True):
                 if isinstance(answer, BaseException):
                     raise answer
-        for answer, begin, end in zip(answers, starts, ends, strict=True):
+                if len(answer) < end - begin:
+                    raise ShortAnswer(f"{len(answer)} bytes came for {end - begin} at {begin}")
+            return answers  # type: ignore[no-any-return]
+
+        try:
+            with told(self._url):
+                answers = retried(ask)
+        except CheckpointOSError as error:
+            if not isinstance(error.__cause__, ShortAnswer):
+                raise
+            raise self._misfit(str(error.__cause__), starts[0]) from error.__cause__
+        for answer, (begin, end) in zip(answers, parts, strict=True):
             if len(answer) != end - begin:
-                raise CheckpointOSError(
-                    f"{shown(self._url)}: {len(answer)} bytes came for {end - begin} at {begin}; the file was "
-                    "replaced, or the server ignores ranges",
-                    "file_changed",
-                    offset=begin,
-                )
+                raise self._misfit(f"{len(answer)} bytes came for {end - begin} at {begin}", begin)
         if self._identity_now() != self._pinned:
             raise CheckpointOSError(
                 f"{shown(self._url)}: the file changed while it was read; open it again", "file_changed", offset=starts[0]
             )
         return [bytes(answer) for answer in answers]
 
+    def _misfit(self, what: str, offset: int) -> CheckpointOSError:
+        why = "the file was replaced, or the server ignores ranges"
+        return CheckpointOSError(f"{shown(self._url)}: {what}; {why}", "file_changed", offset=offset)
 
-def put(url: str, options: Options, replace: bool, save: Callable[[str], None]) -> None:
+
+def put(url: str, options: Options, replace: bool, save: Callable[[str], T]) -> T:
     """Calls `save` with the name of a file, and puts that at the URL: never seen in part where a put is atomic."""
     import tempfile  # which takes time, and few need
 
-    fs, path = _file_system(url, options)
-    with _told(url):
-        is_taken = not replace and fs.exists(path)
+    fs, path = file_system(url, options)
+    check_free(url, options, replace)
+    with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
+        local = os.path.join(folder, local_name(path))
+        result = save(local)
+        with told(url):
+            send(fs, local, path)
+    return result
+
+
+def check_free(url: str, options: Options, replace: bool) -> None:
+    """That nothing stands at a URL where nothing may be replaced."""
+    fs, path = file_system(url, options)
+    with told(url):
+        is_taken = not replace and retried(lambda: fs.exists(path))
     if is_taken:
         raise CheckpointExists(f"{shown(url)}: a file of that name exists", "file_exists")
-    with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
-        # With the ending, which says what the file is to be.
-        local = os.path.join(folder, "checkpoint" + os.path.splitext(path)[1])
-        save(local)
-        with _told(url):
+
+
+def local_name(path: str) -> str:
+    """The name of a file that goes to that path: with its ending, which says what the file is to be."""
+    return "checkpoint" + os.path.splitext(path)[1]
+
+
+def send(fs: Any, local: str, path: str, report: Callable[[int], None] | None = None) -> None:
+    """Puts a file into a store. `report` gets the bytes sent, and may raise to give up."""
+    from fsspec.callbacks import Callback
+
+    def put() -> None:
+        if report is None:
             fs.put_file(local, path)
+        else:
+            fs.put_file(local, path, callback=Callback(hooks={"report": lambda _, sent, **__: report(sent)}))
+
+    retried(put)

@@ -24,6 +24,7 @@ import torch
 from accelerate.utils import DistributedType, broadcast_object_list, gather_object
 from torch.utils.data import IterableDataset
 
+from . import _urls
 from ._api import load, save
 from ._api import open as open_checkpoint
 from ._checkpointer import DamagedCheckpoint
@@ -339,6 +340,7 @@ class EspalierMixin(_Accelerator):  # type: ignore[misc]  # accelerate's types a
                 )
         elif output_dir is None:
             raise EspalierError("save_state() needs a folder, or ProjectConfiguration(automatic_checkpoint_naming=True)")
+        _urls.check_local(output_dir, "save_state()")
         self.wait_for_everyone()
         output_dir = str(os.path.expanduser(os.fspath(output_dir)))
         os.makedirs(output_dir, exist_ok=True)
@@ -478,6 +480,8 @@ class EspalierMixin(_Accelerator):  # type: ignore[misc]  # accelerate's types a
 
         `restart_data` begins the epoch of each dataloader anew, and takes a change of what its place depends on.
         """
+        if input_dir is not None:
+            _urls.check_local(input_dir, "load_state()")
         folder = self._newest() if input_dir is None else os.path.expanduser(os.fspath(input_dir))
         path = folder if os.path.isfile(folder) else os.path.join(folder, FILE)
         of_accelerate = os.path.isdir(folder) and any(map(_OF_ACCELERATE.fullmatch, os.listdir(folder)))

@@ -3,10 +3,14 @@
     from espalier.lightning import EspalierIO, RandomState
     trainer = lightning.pytorch.Trainer(plugins=[EspalierIO()], callbacks=[RandomState()])
     trainer.fit(model, data, ckpt_path="last")      # the same line after a crash
+
+    espalier.lightning.patch()
+    model = Model.load_from_checkpoint("last.ckpt")
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import warnings
@@ -14,14 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning import __version__ as lightning_version
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback
+from lightning.pytorch.core import saving
 from lightning.pytorch.plugins.io import CheckpointIO
 
 from . import _urls
-from ._api import load, save, save_async
+from ._api import load, load_bytes, save, save_async
 from ._async import AsyncSave
-from ._errors import EspalierError
+from ._checkpoint import Checkpoint
+from ._errors import Corrupt, EspalierError, Unsupported
 from .torch._random import random_state, set_random_state
 
 
@@ -60,15 +67,7 @@ class EspalierIO(CheckpointIO):  # type: ignore[misc]  # Lightning's types are n
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         self.wait()
         path = os.fspath(path)
-        if not _urls.is_url(path) and _is_torch_s(path):
-            return _load_torch_s(path, map_location, weights_only)
-        state = load(path, framework="torch")
-        if not isinstance(state, dict):
-            raise EspalierError(f"{path}: this is no checkpoint of Lightning's, which is a dict")
-        if isinstance(map_location, (str, torch.device)) and torch.device(map_location).type != "cpu":
-            moved: dict[str, Any] = torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: each.to(map_location), state)
-            return moved
-        return state
+        return _load_torch_s(path, map_location, weights_only) if _is_torch_s(path) else _load_ours(path, map_location)
 
     def remove_checkpoint(self, path: Any) -> None:
         self.wait()
@@ -89,8 +88,82 @@ def _name_of(cls: type) -> str:
 
 
 def _is_torch_s(path: str) -> bool:
+    if _urls.is_url(path):
+        try:
+            with Checkpoint(path) as checkpoint:
+                return checkpoint.format == "torch"
+        except (Corrupt, Unsupported):
+            return True  # and torch says why it loads it or does not
     with open(path, "rb") as file:
-        return file.read(2) == b"PK"
+        return _begins_as_torch_s(file.read(2))
+
+
+def _begins_as_torch_s(data: bytes) -> bool:
+    """As a zip archive, or, before torch 1.6, as a pickle."""
+    return data.startswith((b"PK", b"\x80"))
+
+
+def _load_ours(source: Any, map_location: Any) -> dict[str, Any]:
+    """The checkpoint in a file of a path, or of bytes."""
+    state = load_bytes(source, framework="torch") if isinstance(source, bytes) else load(source, framework="torch")
+    if not isinstance(state, dict):
+        name = "these bytes" if isinstance(source, bytes) else source
+        raise EspalierError(f"{name}: this is no checkpoint of Lightning's, which is a dict")
+    return _moved(state, map_location)
+
+
+def _moved(state: dict[str, Any], map_location: Any) -> dict[str, Any]:
+    """With tensors where torch.load(map_location=...) puts those of the CPU: a file does not say on which device they were."""
+    if isinstance(map_location, dict):
+        map_location = map_location.get("cpu")
+    if map_location is None:
+        return state
+    made: dict[int, torch.Tensor] = {}  # so that a tensor that is there twice stays one
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            if callable(map_location):
+                storage = map_location(tensor.untyped_storage(), "cpu")
+                device = tensor.device if storage is None else storage.device
+            else:
+                device = torch.device(map_location)
+            made[id(tensor)] = tensor.to(device)
+        return made[id(tensor)]
+
+    moved: dict[str, Any] = torch.utils._pytree.tree_map_only(torch.Tensor, move, state)
+    return moved
+
+
+def patch() -> None:
+    """Lets load_from_checkpoint() of Lightning's modules and data modules read what EspalierIO saved.
+
+        espalier.lightning.patch()
+        model = Model.load_from_checkpoint("fitted/last.ckpt")
+
+    Lightning asks no plugin there, so this replaces the function that it reads files with, for the whole process. What torch
+    saved is read as before. hparams_file=, strict= and keywords are Lightning's own and mean the same; map_location= means what
+    it does for tensors that were saved on the CPU, as a file does not say where they were. To call this again does nothing.
+    """
+    plain = getattr(saving, "pl_load", None)
+    if plain is None:
+        raise Unsupported(
+            f"Lightning {lightning_version} has no lightning.pytorch.core.saving.pl_load, which patch() replaces; use 2.6"
+        )
+    if getattr(plain, "func", None) is not _pl_load:
+        saving.pl_load = functools.partial(_pl_load, plain)
+
+
+def _pl_load(plain: Any, source: Any, map_location: Any = None, weights_only: bool | None = None) -> Any:
+    if isinstance(source, (str, os.PathLike)):
+        source = os.fspath(source)
+        is_torch_s = _is_torch_s(source)
+    else:
+        begin = source.tell()
+        is_torch_s = _begins_as_torch_s(source.read(2))
+        source.seek(begin)
+    if is_torch_s:
+        return plain(source, map_location=map_location, weights_only=weights_only)
+    return _load_ours(source if isinstance(source, str) else source.read(), map_location)
 
 
 def _load_torch_s(path: str, map_location: Any, weights_only: bool | None) -> dict[str, Any]:
@@ -185,7 +258,10 @@ class RandomState(Callback):  # type: ignore[misc]
         self._resumed = None
         if trainer.global_rank >= len(state["ranks"]):
             return
-        set_random_state(state["ranks"][trainer.global_rank])
+        mine = state["ranks"][trainer.global_rank]
+        if "cuda" in mine:  # as it was saved before "device"
+            mine = {**mine, "device": [mine["cuda"]]}
+        set_random_state(mine)
 
 
-__all__ = ["EspalierIO", "RandomState"]
+__all__ = ["EspalierIO", "RandomState", "patch"]

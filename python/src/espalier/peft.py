@@ -54,6 +54,7 @@ def save(
     sync: bool = True,
     replace: bool = True,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Saves adapters of a PeftModel: all, or those named.
 
@@ -103,7 +104,7 @@ def save(
     }
     _api.save(
         path, state, metadata={**plain, _KEY: about}, compression=compression, sync=sync, replace=replace, views="copy",
-        threads=threads, base=previous, patches=patches,
+        threads=threads, base=previous, patches=patches, storage_options=storage_options,
     )  # fmt: skip
 
 

@@ -207,8 +207,9 @@ class MapPlanner {
       return fail_rule(number, ErrorCode::kMapIncomplete,
                        std::string("no tensor fits its ") + (options_.reverse ? "right" : "left") +
                            " side: " + rule.text +
-                           "; check the names, and --at if they stand below another one, or put "
-                           "'?' before the rule if it may be unused");
+                           "; check the names ({x} is a whole number, {x*} any text), and --at if "
+                           "they stand below another one, or put '?' before the rule if it may be "
+                           "unused");
     }
     for (const FoundLeaf& each : found) add_families(planning, rule, number, each.values);
     const PlannedRule planned(planning, rule, number);

@@ -13,6 +13,7 @@ from ._random import random_state, set_random_state
 
 if TYPE_CHECKING:
     from ._distributed import EspalierReader, EspalierWriter
+    from ._file_reader import FileReader
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +22,11 @@ def __getattr__(name: str) -> Any:
         from . import _distributed
 
         return getattr(_distributed, name)
+    if name == "FileReader":
+        from ._file_reader import FileReader
+
+        return FileReader
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["EspalierReader", "EspalierWriter", "load_into", "random_state", "set_random_state"]
+__all__ = ["EspalierReader", "EspalierWriter", "FileReader", "load_into", "random_state", "set_random_state"]

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
-import fcntl
 import functools
 import io
 import math
@@ -24,7 +22,6 @@ import pathlib
 import re
 import uuid
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -45,22 +42,20 @@ from torch.distributed.checkpoint.planner import (
     ReadItem,
     SavePlan,
     SavePlanner,
-    WriteItem,
-    WriteItemType,
 )
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from torch.futures import Future
 
-from .. import _api, _core
+from .. import _core, _rank_files
 from .._checkpoint import Checkpoint
 from .._checkpointer import DamagedCheckpoint
 from .._errors import CheckpointExists, Corrupt, EspalierError, Unsupported
 from .._node import Node
 from .._options import Check, checks_hashes
+from .._rank_files import Place
 from .._tensor import Tensor
-from .._torch import by_dtype
-from .._tree import DTYPE_NAMES, below
-from .._wrappers import Placeholder
+from .._tree import below
+from ._plan import item_of, whole_of
 
 _INDEX = "index.espalier"
 _FORMAT = "torch.distributed.checkpoint"
@@ -70,15 +65,6 @@ _LAYOUTS = {"torch.strided": torch.strided}
 _MEMORY_FORMATS = {
     str(each): each for each in (torch.contiguous_format, torch.channels_last, torch.preserve_format)
 }  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """Where an item is: the file and its digest, and the keys that lead to it."""
-
-    file: str
-    digest: str | None
-    keys: tuple[str | int, ...]
 
 
 def _folder(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -140,16 +126,11 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         # A planner may give the plan of an earlier save, whose files must stay as they are until the index is replaced.
         name = f"{plan.storage_data}.{uuid.uuid4().hex}.espalier"
-        state: dict[str, Any] = {}
-        keys = [_add(state, item, planner.resolve_data(item)) for item in plan.items]
-        path = self.checkpoint_id / name
-        # Parts of one tensor may overlap in memory, if the program gave it twice.
-        _api.save(path, state, metadata={"format": _FORMAT}, views="copy", **self._options)
-        with Checkpoint(path) as checkpoint:
-            digest = checkpoint.digest
+        items = [item_of(item, planner.resolve_data(item)) for item in plan.items]
+        places = _rank_files.write(self.checkpoint_id / name, items, metadata={"format": _FORMAT}, **self._options)
         results = [
-            WriteResult(index=item.index, size_in_bytes=item.tensor_storage_size() or 0, storage_data=_Place(name, digest, where))
-            for item, where in zip(plan.items, keys, strict=True)
+            WriteResult(index=item.index, size_in_bytes=item.tensor_storage_size() or 0, storage_data=place)
+            for item, place in zip(plan.items, places, strict=True)
         ]
         future: Future[list[WriteResult]] = Future()
         future.set_result(results)
@@ -158,7 +139,7 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         metadata.storage_data = {result.index: result.storage_data for each in results for result in each}
         folder = self.checkpoint_id
-        with _locked(folder):
+        with _rank_files.locked(folder):
             _check_replaceable(folder)
             state, tensors, names = _whole_state(folder, metadata)
             _core.save_joined(
@@ -171,7 +152,8 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
                 [os.fsencode(folder / name) for name in names],
                 tensors,
             )
-            _remove_unneeded(folder, {place.file for place in metadata.storage_data.values()})
+            for problem in _rank_files.remove_unneeded(folder, _RANK_FILE, set(names)):
+                warnings.warn(str(problem), DamagedCheckpoint, stacklevel=2)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
@@ -179,23 +161,6 @@ class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are 
 
     def storage_meta(self) -> StorageMeta | None:
         return StorageMeta(checkpoint_id=self.checkpoint_id)
-
-
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Lets one save at a time replace the index of a folder, and remove files: another one would remove the files of this one,
-    to which no index refers yet. Then that one ends first, and this one finds that its files are missing."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            # Not every file system of a cluster has locks.
-            if error.errno not in (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _check_replaceable(folder: pathlib.Path) -> None:
@@ -206,60 +171,18 @@ def _check_replaceable(folder: pathlib.Path) -> None:
             "folder, or move the files of that one away",
             "file_exists",
         )
-    if (folder / _INDEX).exists() and _INDEX in _needed(folder, {_INDEX}):
-        raise CheckpointExists(
-            f"{folder / _INDEX}: another file of the folder refers to it, and would lose what it needs; save to another folder, "
-            "or make that file whole first with `espalier flatten` (`espalier needs` tells what a file refers to)",
-            "file_exists",
-        )
-
-
-def _needed(folder: pathlib.Path, leaving: set[str]) -> set[str]:
-    """The names of what the files of a folder refer to, those in `leaving` not counted. An error if one of them cannot be
-    read."""
-    return {os.fsdecode(name) for name in _core.needed_files(os.fsencode(folder), [os.fsencode(name) for name in leaving])}
-
-
-def _remove_unneeded(folder: pathlib.Path, used: set[str]) -> None:
-    """Removes the files of processes to which no file that stays refers. The checkpoint is saved: nothing here is an error."""
-    leaving = {path.name for path in folder.iterdir() if _RANK_FILE.fullmatch(path.name)} - used
-    try:
-        while leaving and (stays := leaving & _needed(folder, leaving)):
-            leaving -= stays  # What stays may refer to others.
-    except EspalierError as error:
-        warnings.warn(f"{error}; nothing was removed, as this file may refer to others", DamagedCheckpoint, stacklevel=2)
-        return
-    for name in leaving:
-        try:
-            (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            warnings.warn(f"{folder / name} cannot be removed: {error}", DamagedCheckpoint, stacklevel=2)
-
-
-def _add(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[str | int, ...]:
-    """Puts an item into the state of a file, and returns the keys to it."""
-    name = item.index.fqn
-    if item.type == WriteItemType.BYTE_IO:
-        state[name] = data.getvalue()
-        return (name,)
-    chunk, data = item.tensor_data.chunk, data.detach()
-    if chunk.sizes == item.tensor_data.size and name not in state:
-        state[name] = data
-        return (name,)
-    parts = state.setdefault(name, [])
-    parts.append({"offsets": tuple(chunk.offsets), "data": data})
-    return (name, len(parts) - 1, "data")
+    _rank_files.check_replaceable(folder / _INDEX)
 
 
 def _whole_state(
     folder: pathlib.Path, metadata: Metadata
-) -> tuple[Any, list[tuple[str, list[tuple[int, str, list[int]]]]], list[str]]:
+) -> tuple[Any, list[tuple[str, list[_rank_files.Part]]], list[str]]:
     """The state that all processes saved, with placeholders for tensors; the key path of each with its parts, as (number of
     the file, key path there, offset); and the names of the files."""
     names = sorted({place.file for place in metadata.storage_data.values()})
     numbers = {name: number for number, name in enumerate(names)}
     found: dict[tuple[str | int, ...], Any] = {}
-    parts: dict[tuple[str | int, ...], list[tuple[int, str, list[int]]]] = {}
+    parts: dict[tuple[str | int, ...], list[_rank_files.Part]] = {}
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(Checkpoint(folder / name)) for name in names}
         for name, path in _paths_of(metadata).items():
@@ -268,21 +191,15 @@ def _whole_state(
                 place = metadata.storage_data[MetadataIndex(name)]
                 found[path] = _plain(files[place.file][place.keys[0]])
                 continue
-            twice = each.properties.dtype == getattr(torch, "float4_e2m1fn_x2", None)
-            found[path] = Placeholder(DTYPE_NAMES[by_dtype()[each.properties.dtype]], _doubled(each.size, twice))
-            parts[path] = []
-            for chunk in each.chunks:
-                if math.prod(chunk.sizes):
-                    place = metadata.storage_data[MetadataIndex(name, chunk.offsets)]
-                    where = functools.reduce(below, place.keys, "")
-                    parts[path].append((numbers[place.file], where, list(_doubled(chunk.offsets, twice))))
+            whole = whole_of(each)
+            places = {
+                offsets: metadata.storage_data[MetadataIndex(name, chunk.offsets)]
+                for (offsets, _), chunk in zip(whole.parts, each.chunks, strict=True)
+                if math.prod(chunk.sizes)
+            }
+            found[path], parts[path] = _rank_files.parts_of(whole, places, numbers)
     tensors = [(functools.reduce(below, path, ""), each) for path, each in parts.items()]
     return _nested(found), tensors, names
-
-
-def _doubled(numbers: Any, twice: bool) -> tuple[int, ...]:
-    """Of elements, where an item of torch has two."""
-    return (*numbers[:-1], 2 * numbers[-1]) if twice else tuple(numbers)
 
 
 def _paths_of(metadata: Metadata) -> dict[str, tuple[str | int, ...]]:
@@ -385,7 +302,7 @@ def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
         described: dict[str, Any] = {name: _tensor_of(each) for name, each in index["tensors"].items()}
         described.update({name: BytesStorageMetadata() for name in index["objects"]})
         places = {
-            MetadataIndex(each["name"], each["offset"], each["index"]): _Place(
+            MetadataIndex(each["name"], each["offset"], each["index"]): Place(
                 each["file"], files[each["file"]], tuple(each["keys"])
             )
             for each in index["places"]
@@ -396,7 +313,7 @@ def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
                 if MetadataIndex(name, offset) not in places:
                     raise ValueError(f"{name!r} has a part without a place")
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise Corrupt(f"{path}: this is no index of a distributed checkpoint: {error}", "invalid_tree") from error
+        raise Corrupt(f"{path}: this is no index of a distributed checkpoint: {error}", "tree_invalid") from error
     return Metadata(described, index.get("planner_data"), places, StorageMeta(), index.get("torch_version"))
 
 
@@ -451,7 +368,7 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
         self._path = None if path is None else _folder(path)
         self._check = checks_hashes(check)
         self._options: dict[str, Any] = {"mapped": mapped, "threads": threads}
-        self._places: dict[MetadataIndex, _Place] = {}
+        self._places: dict[MetadataIndex, Place] = {}
         self._of_torch: Any = None  # the reader of a folder that torch's own writer made
 
     @property
@@ -516,14 +433,14 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
             node = checkpoint.state
             for key in self._places[item.storage_index].keys:
                 if not isinstance(node, Node):
-                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not where the index says", "invalid_tree")
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not where the index says", "tree_invalid")
                 node = node[key]
             if item.type == LoadItemType.BYTE_IO:
                 if not isinstance(node, bytes):
-                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not bytes there", "invalid_tree")
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not bytes there", "tree_invalid")
                 planner.load_bytes(item, io.BytesIO(node))
             elif not isinstance(node, Tensor):
-                raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is no tensor there", "invalid_tree")
+                raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is no tensor there", "tree_invalid")
             else:
                 ranges = _ranges(item, node)
                 if [(0, length, 1) for length in node.shape] == ranges:

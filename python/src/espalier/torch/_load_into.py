@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,15 +12,14 @@ import torch
 from .. import _core
 from .._checkpoint import Checkpoint
 from .._errors import EspalierError
-from .._like import ANY, Matcher, Mismatch, Strict
+from .._like import ANY, WRAPPERS, Matcher, Mismatch, Strict
 from .._options import Check, Path, checks_hashes
 from .._progress import Progress
+from .._torch import by_number, local_part
 from .._tree import DICT, DTYPE_NAMES, RECORD, below
 
 # What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
 _EXTRA = "_extra_state"
-# What DistributedDataParallel, torch.compile() and FullyShardedDataParallel put into the names of parameters.
-_WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module")
 # What the optimizers of torch keep for each parameter, element by element.
 _OF_THE_PARAMETER_S_SHAPE = (
     "acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq", "momentum_buffer", "prev", "square_avg",
@@ -29,7 +29,7 @@ _OF_THE_PARAMETER_S_SHAPE = (
 
 def load_into(
     objects: Any,
-    path: Path,
+    path: Path | Checkpoint,
     *,
     at: str | None = None,
     strict: Strict = True,
@@ -43,13 +43,14 @@ def load_into(
 ) -> Any:
     """Fills live objects from a file, and returns what else the file has.
 
-    `objects` is a module, an optimizer, a tensor, or anything else that has load_state_dict(); or dicts and lists of these,
+    `path` may also be an open checkpoint, such as espalier.map() makes: `mapped`, `threads` and `storage_options` are then those
+    that it was opened with. `objects` is a module, an optimizer, a tensor, or anything else that has load_state_dict(); or dicts and lists of these,
     as they were saved: `load_into({"model": model, "optimizer": optimizer}, path)`. What the file has beside them, such as
     a step, is the result: a dict, as load(framework="torch") gives it, in which elements of lists have their positions as
     keys.
 
-    A module must find each of its tensors with the same dtype and shape, and no others: TreeMismatch lists all that
-    differs, and then no object was changed. `strict="template"` lets the file have more for a module, `strict="file"` less;
+    A module must find each of its tensors with the same dtype and shape, and no others; one that it ties to another, such as
+    lm_head.weight to the embedding, may be missing. TreeMismatch lists all that differs, and then no object was changed. `strict="template"` lets the file have more for a module, `strict="file"` less;
     with `strict=False` the result is the rest and an espalier.Ledger. `cast="float"` converts floats. Other objects take
     what the file has for them and check it themselves: an optimizer needs no state yet, but as many parameters, and groups
     with what its class keeps. The file's tensors for a parameter must have the shapes of those that the optimizer has; before
@@ -63,7 +64,14 @@ def load_into(
     """
     if isinstance(objects, (str, bytes, os.PathLike)):
         raise TypeError("the objects come first: load_into(objects, path)")
-    with Checkpoint(path, mapped=mapped, threads=threads, storage_options=storage_options) as checkpoint:
+    with contextlib.ExitStack() as opened:
+        if isinstance(path, Checkpoint):
+            checkpoint = path
+            checkpoint._check_data()
+        else:
+            checkpoint = opened.enter_context(
+                Checkpoint(path, mapped=mapped, threads=threads, storage_options=storage_options)
+            )
         file = checkpoint._opened
         node, where = (file.state, "") if at is None else checkpoint._find_path(file.state, at)
         matcher = Matcher(checkpoint, "exact", cast, "torch")
@@ -93,6 +101,8 @@ class _Planner:
             if node is not None:
                 self._check_ties(node, path, objects)
             state = objects.state_dict()
+            for name in self._missing_twins(node, objects):
+                del state[name]
             for prefix, each in objects.named_modules(remove_duplicate=False):
                 if type(each).get_extra_state is not torch.nn.Module.get_extra_state:
                     state[f"{prefix}.{_EXTRA}" if prefix else _EXTRA] = ANY
@@ -107,7 +117,7 @@ class _Planner:
             if objects.is_meta:
                 raise EspalierError(f"{path or 'the root'}: a tensor on meta has no memory to load into", path=path)
             self._check_writable(path, objects)
-            if node is not None and objects.numel():
+            if node is not None and local_part(objects).numel():
                 self._check_tie(node, path, _memory_of(objects))
             return objects.detach()
         if isinstance(objects, dict) and all(type(key) in (str, int) for key in objects):
@@ -137,7 +147,33 @@ class _Planner:
                 children = {}
             groups.append({**own, **{key: ANY for key in children if key not in own}})
         others = {key: ANY for key in [*template, *self._children(node)]}
-        return {**others, "param_groups": groups}
+        return {**others, **self._sharded_states(node, optimizer), "param_groups": groups}
+
+    def _sharded_states(self, node: int | None, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """For parameters of which this process has a part: templates of what the file keeps in their shapes, so that no more of
+        it is read. Empty without such parameters."""
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        if all(local_part(each) is each for each in parameters):
+            return {}
+        there = self._children(node)
+        groups = self._children(there.get("param_groups")).values()
+        places = [place for group in groups for place in self._children(self._children(group).get("params")).values()]
+        numbers = {self._file.load(place, False, False): each for place, each in zip(places, parameters, strict=False)}
+        by_text = {str(number): each for number, each in numbers.items()}
+        states: dict[Any, Any] = {}
+        for number, state in self._children(there.get("state")).items():
+            parameter = by_text.get(str(number))
+            kept = self._children(state)
+            states[number] = {name: ANY if parameter is None else self._like(each, parameter) for name, each in kept.items()}
+        return {"state": states} if states else {}
+
+    def _like(self, node: int, parameter: torch.Tensor) -> Any:
+        """A template for a tensor of the file that lies over the processes as a parameter does; ANY for others."""
+        about = self._file.array(node)
+        dtype = None if about is None else by_number()[about[1]]
+        if about is None or dtype is None or tuple(about[2]) != tuple(parameter.shape):
+            return ANY
+        return torch.empty_like(parameter, dtype=dtype, device="meta", requires_grad=False)
 
     def _check_names(self, node: int | None, path: str, optimizer: torch.optim.Optimizer) -> None:
         """That parameters of the same number have the same name, where both sides have names: torch goes by the numbers alone, so
@@ -180,6 +216,12 @@ class _Planner:
         keys: list[Any] = self._file.keys(node)
         return dict(zip(keys, self._file.children(node), strict=True))
 
+    def _missing_twins(self, node: int | None, module: torch.nn.Module) -> list[str]:
+        """The names that the file lacks of parameters that it has under another name."""
+        children = self._children(node)
+        names_of = _names_of(module).values()
+        return [name for names in names_of if not children.keys().isdisjoint(names) for name in names if name not in children]
+
     def _check_ties(self, node: int, path: str, module: torch.nn.Module) -> None:
         """That tensors which are one in the module are equal in the file: else the last of them would win in silence."""
         children = self._children(node)
@@ -187,7 +229,7 @@ class _Planner:
         parameters = {name: id(each) for name, each in module.named_parameters(remove_duplicate=False)}
         for name, value in module.state_dict().items():
             there = children.get(name)
-            if not isinstance(value, torch.Tensor) or there is None or value.numel() == 0:
+            if not isinstance(value, torch.Tensor) or there is None or local_part(value).numel() == 0:
                 continue
             if value.is_meta and name not in parameters:
                 continue
@@ -215,10 +257,11 @@ class _Planner:
 
 def _unwrapped(name: object) -> str:
     """The name of a parameter without what torch's wrappers put into it."""
-    return ".".join(part for part in str(name).split(".") if part not in _WRAPPERS)
+    return ".".join(part for part in str(name).split(".") if part not in WRAPPERS)
 
 
 def _memory_of(tensor: torch.Tensor) -> Any:
+    tensor = local_part(tensor)
     return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
@@ -292,18 +335,24 @@ def _fill_all(
     return rest or _TAKEN
 
 
-def _fill_module(module: torch.nn.Module, state: dict[str, Any], assign: bool | None) -> None:
-    if assign is None:
-        assign = any(value.is_meta for value in (*module.parameters(), *module.buffers()))
+def _names_of(module: torch.nn.Module) -> dict[torch.nn.Parameter, list[str]]:
+    """The names of each parameter: several of one that is tied."""
     names_of: dict[torch.nn.Parameter, list[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names_of.setdefault(parameter, []).append(name)
+    return names_of
+
+
+def _fill_module(module: torch.nn.Module, state: dict[str, Any], assign: bool | None) -> None:
+    if assign is None:
+        assign = any(value.is_meta for value in (*module.parameters(), *module.buffers()))
+    names_of = _names_of(module)
     module.load_state_dict(state, strict=False, assign=assign)
     if not assign:
         return
     # torch assigns a new parameter to each name. Ties and optimizers need the ones that were there.
     for before, names in names_of.items():
-        made = module.get_parameter(names[0])
+        made = module.get_parameter(next((name for name in names if name in state), names[0]))
         if made is before:
             continue
         torch.utils.swap_tensors(before, made)

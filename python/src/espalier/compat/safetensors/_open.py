@@ -140,7 +140,7 @@ class Slice:
         try:
             if any(axis is None or positions is not None for axis, positions in zip(axes, lists, strict=True)):
                 axes, after = self._covering(axes, lists)
-            sliced = self._tensor._slice(tuple(axes), self._converter.core)
+            sliced = self._tensor.sliced(tuple(axes), self._converter.core)
         except IndexError as error:
             raise SliceError(f"{self._name!r}: {error}") from None
         made = self._converter.make(sliced, self._name)
@@ -266,6 +266,12 @@ class safe_open:  # noqa: N801 (the name is safetensors')
         return Slice(Tensor(file, self._node(name), name), name, self._converter)
 
 
+def _safe_open_handle(f: Any, framework: str, device: Any = "cpu", *, backend: str = "mmap") -> safe_open:
+    """safe_open() of a file that Python or fsspec opened, by its name: it must be one of this machine."""
+    f.fileno  # noqa: B018  # An AttributeError for what is no file, as safetensors has it.
+    return safe_open(f.name, framework, device, backend=backend)
+
+
 def load_bytes(data: bytes, framework: str) -> dict[str, Any]:
     file = _core.File.open_bytes(bytes(data), False, 0)
     return Converter(framework, "cpu").make_all(file, _flat(file))
@@ -301,4 +307,4 @@ def load_file(filename: str | os.PathLike[str], framework: str, device: Any, bac
         return file.get_tensors()
 
 
-__all__ = ["DTYPES", "Slice", "deserialize", "load_bytes", "load_file", "safe_open"]
+__all__ = ["DTYPES", "Slice", "_safe_open_handle", "deserialize", "load_bytes", "load_file", "safe_open"]

@@ -1,8 +1,8 @@
 """The interface of safetensors.torch: dicts of tensors by their flat names, and whole modules.
 
-It has the names with an underscore that other libraries import: _find_shared_tensors, _is_complete and
-_remove_duplicate_names. Left out are those that only safetensors itself needs, such as _TYPES, _SIZE, _end_ptr,
-_flatten_as_ptr and _view2torch.
+It has the names with an underscore that other libraries import: _end_ptr, _find_shared_tensors, _is_complete and
+_remove_duplicate_names. Left out are those that only safetensors itself needs, such as _TYPES, _SIZE, _flatten_as_ptr and
+_view2torch.
 """
 
 from __future__ import annotations
@@ -26,25 +26,8 @@ class SharedMemory(EspalierError, RuntimeError):
     """Tensors share memory, which a safetensors file cannot say."""
 
 
-def _groups(tensors: Tensors) -> list[list[str]]:
-    """The names of tensors whose bytes overlap, sorted; those of one tensor alone are left out."""
-    ranges = []
-    for name, tensor in tensors.items():
-        if tensor.device.type == "meta" or tensor.numel() == 0:
-            continue
-        last = sum((length - 1) * abs(stride) for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
-        begin = tensor.data_ptr()
-        ranges.append((str(tensor.device), begin, begin + (last + 1) * tensor.element_size(), name))
-    groups: list[list[str]] = []
-    device, end = "", 0
-    for each, begin, stop, name in sorted(ranges):
-        if groups and each == device and begin < end:
-            groups[-1].append(name)
-            end = max(end, stop)
-        else:
-            groups.append([name])
-            device, end = each, stop
-    return [sorted(group) for group in groups if len(group) > 1]
+class NoData(Unsupported, RuntimeError):
+    """A tensor on the meta device."""
 
 
 def _checked(tensors: Tensors, metadata: dict[str, str] | None) -> Tensors:
@@ -58,9 +41,9 @@ def _checked(tensors: Tensors, metadata: dict[str, str] | None) -> Tensors:
         if tensor.layout != torch.strided:
             raise EspalierError(f"{name!r} is sparse, which the format cannot hold; save to_dense() of it")
         if tensor.device.type == "meta":
-            raise Unsupported(f"{name!r} has no data: it is on the meta device", "unrepresentable", name)
+            raise NoData(f"{name!r}: Cannot copy out of meta tensor, which has no data; load it first", "unrepresentable", name)
         _save.check_dtype(name, numbers.get(tensor.dtype), tensor.dtype)
-    shared = _groups(tensors)
+    shared = [sorted(names) for names in _find_shared_tensors(tensors) if len(names) > 1]
     if shared:
         raise SharedMemory(
             f"these tensors share memory, and would be saved twice: {shared}; save_model() saves each once"
@@ -104,16 +87,13 @@ def load(data: bytes) -> Tensors:
     return _open.load_bytes(data, "pt")
 
 
-def _covers_its_storage(tensor: Any) -> bool:
-    storage = tensor.untyped_storage()
-    return bool(tensor.data_ptr() == storage.data_ptr() and tensor.numel() * tensor.element_size() == storage.nbytes())
-
-
 def _duplicates(tensors: Tensors, preferred: set[str], unwanted: Collection[str] = ()) -> dict[str, str]:
     """For each name that is left out of a file, the name whose tensor stands for it."""
     kept_for: dict[str, str] = {}
-    for group in _groups(tensors):
-        whole = [name for name in group if _covers_its_storage(tensors[name])]
+    for group in map(sorted, _find_shared_tensors(tensors)):
+        if len(group) == 1:
+            continue
+        whole = [name for name in group if _is_complete(tensors[name])]
         if not whole:
             raise SharedMemory(f"{group} share memory, and none of them has all of it; save clones of them")
         wanted = [name for name in whole if name not in unwanted] or whole
@@ -132,24 +112,43 @@ def storage_size(tensor: Any) -> int:
     return int(tensor.untyped_storage().nbytes())
 
 
-def _find_shared_tensors(state_dict: Tensors) -> list[set[str]]:
-    """Sets of names, in which tensors share memory; a tensor that shares none is a set of its own.
+def _end_ptr(tensor: Any) -> int:
+    """The address after the last element of the tensor."""
+    if tensor.numel() == 0:
+        return int(tensor.data_ptr())
+    last = sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return int(tensor.data_ptr() + (last + 1) * tensor.element_size())
 
-    Without tensors that have no memory: empty ones, and those on the device "meta".
+
+def _find_shared_tensors(state_dict: Tensors) -> list[set[str]]:
+    """Sets of names whose tensors overlap in one storage, in the order of their first names; a tensor that shares none of its
+    elements is a set of its own.
+
+    Without tensors that have no memory: those of an empty storage, and those on the device "meta".
     """
-    groups = [set(group) for group in _groups(state_dict)]
-    shared = set().union(*groups)
-    alone = [
-        {name}
-        for name, tensor in state_dict.items()
-        if name not in shared and tensor.device.type != "meta" and storage_ptr(tensor) and storage_size(tensor)
-    ]
-    return groups + alone
+    areas = []
+    for name, tensor in state_dict.items():
+        if tensor.device.type != "meta" and storage_ptr(tensor) and storage_size(tensor):
+            storage = (str(tensor.device), storage_ptr(tensor), storage_size(tensor))
+            areas.append((storage, tensor.data_ptr(), _end_ptr(tensor), name))
+    groups: list[set[str]] = []
+    before, end = None, 0
+    for storage, begin, stop, name in sorted(areas):
+        if storage == before and begin < min(end, stop):
+            groups[-1].add(name)
+            end = max(end, stop)
+        elif begin == stop:
+            groups.insert(0, {name})
+        else:
+            groups.append({name})
+            before, end = storage, stop
+    order = {name: number for number, name in enumerate(state_dict)}
+    return sorted(groups, key=lambda names: min(order[name] for name in names))
 
 
 def _is_complete(tensor: Any) -> bool:
-    """Whether the tensor is all of its memory."""
-    return _covers_its_storage(tensor)
+    """Whether the tensor is all of its storage."""
+    return bool(tensor.data_ptr() == storage_ptr(tensor) and tensor.numel() * tensor.element_size() == storage_size(tensor))
 
 
 def _remove_duplicate_names(
@@ -158,8 +157,11 @@ def _remove_duplicate_names(
     """For each tensor to keep, the names to leave out, as their tensors share its memory.
 
     Kept is the first name by the alphabet of those in `preferred_names`, or of those not in `discard_names`, or of all,
-    if its tensor is all of the memory.
+    if its tensor is all of the memory. A tensor that is a part of its storage, without one that is all of it, is an error.
     """
+    for group in _find_shared_tensors(state_dict):
+        if not any(_is_complete(state_dict[name]) for name in group):
+            raise SharedMemory(f"{sorted(group)}: none of these is all of its memory; clone what is a view")
     left_out: dict[str, list[str]] = {}
     for name, kept in _duplicates(state_dict, set(preferred_names or ()), set(discard_names or ())).items():
         left_out.setdefault(kept, []).append(name)
@@ -175,8 +177,10 @@ def save_model(
     for name, kept in _duplicates(tensors, set()).items():
         described.setdefault(name, kept)
         del tensors[name]
-    if force_contiguous:
-        tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        if not force_contiguous and not tensor.is_contiguous():
+            raise EspalierError(f"{name!r} is not contiguous; use save_model(..., force_contiguous=True)")
+        tensors[name] = tensor.contiguous()
     save_file(tensors, filename, metadata if metadata is None and not described else described)
 
 
@@ -198,10 +202,11 @@ def load_model(
         else:
             unexpected.append(name)
     if strict and (missing or unexpected):
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(model).__name__}: "
-            f"missing {sorted(missing)}, unexpected {sorted(unexpected)}"
-        )
+        said = f"Error(s) in loading state_dict for {type(model).__name__}:"
+        for what, names in (("Missing", missing), ("Unexpected", unexpected)):
+            if names:  # in torch's words
+                said += f"\n    {what} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in sorted(names))
+        raise RuntimeError(said)
     return missing, unexpected
 
 

@@ -1,0 +1,330 @@
+"""Steps that the processes of a job save together, into a folder that all of them see.
+
+Each process writes its file, step_00000010.<id>.r00003.espalier. Then rank 0 writes step_00000010.espalier, an ordinary file of the
+whole state, which refers to these: only with it the step exists. A process that dies leaves files to which nothing refers; the
+next save removes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from . import _api, _core, _rank_files
+from ._checkpoint import Checkpoint
+from ._errors import Corrupt, EspalierError
+from ._frameworks import Framework
+from ._progress import Progress, Report
+from ._rank_files import Item, Numbers, Place, Whole
+from ._ranks import Group, portable, raise_first
+from ._split import Split, rebuilt
+from ._step_store import Folder, OfRanks
+
+# The 0 before the id lets the file of the step be the last one by name, as `espalier prune --keep-last` counts.
+_RANK_FILE = re.compile(r"step_\d{8,19}\.0[0-9a-f]{32}\.r\d{5,}\.espalier")
+_RANKS = "ranks"  # in the metadata of a step: the files of the ranks, in order
+_PER_RANK = "per_rank"  # in the file of a rank
+
+
+class Plan(Protocol):
+    """Which process writes what of one state: the part that a framework has in a save."""
+
+    def split(self, state: Any) -> Split:
+        """The state without tensors, and the tensors of the framework."""
+
+    def local(self, tensors: Mapping[str, Any]) -> Any:
+        """What this process has of these, to be sent to rank 0."""
+
+    def deal(self, plans: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Whole]]:
+        """In rank 0: what each process writes, to be sent to it, and all tensors."""
+
+    def items(self, dealt: Any, copies: bool) -> list[Item]:
+        """What this process writes; with `copies`, nothing in it changes when the state does."""
+
+    def own_copy(self, value: Any) -> Any:
+        """A copy of a tensor in the state that this process has for itself; None for other values."""
+
+
+class _Dealt(NamedTuple):
+    """What one process does for a step, as rank 0 tells it."""
+
+    id: str
+    items: Any
+    runs: set[str]
+    bases: list[str]
+
+
+@dataclasses.dataclass
+class _Work:
+    """A save that was agreed on. What it needs of the state does not change any more if that was copied."""
+
+    step: int
+    dealt: _Dealt
+    items: list[Item]
+    own: dict[str, Any]
+    split: Split
+    metadata: dict[str, Any]
+    tensors: dict[str, Whole]  # in rank 0
+    options: dict[str, Any]
+
+
+class RankFolder:
+    """A StepStore of all processes, each of which calls the same methods in the same order.
+
+    `steps` has the rules of what to keep. The state of a save is an OfRanks. Saves in the background use the group `behind`, while the
+    program uses `ranks`.
+    """
+
+    def __init__(
+        self,
+        steps: Folder,
+        ranks: Group,
+        behind: Group,
+        plan: Callable[[], Plan],
+        framework: Framework,
+        incremental: bool,
+        patches: bool,
+    ):
+        self._steps = steps
+        self.ranks = ranks
+        self._behind = behind
+        self._plan = plan
+        self._framework: Framework = framework
+        self._folder = pathlib.Path(os.fsdecode(steps.path(0))).parent
+        self._incremental, self._patches = incremental, patches
+        self._problems: list[Exception] = []
+
+    def lock(self) -> None:
+        self.ranks.from_first(self._steps.lock)
+
+    def unlock(self) -> None:
+        self._steps.unlock()
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        metadata: Any,
+        compression: int,
+        sync: bool,
+        threads: int,
+        copy_views: bool,
+        progress: Report | None,
+    ) -> None:
+        options = {"compression": compression, "sync": sync, "threads": threads}
+        self._finish(self._agree(step, state, metadata, options, copies=False), self.ranks, progress)
+
+    def save_async(
+        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool
+    ) -> _Behind:
+        options = {"compression": compression, "sync": sync, "threads": threads}
+        work = self._agree(step, state, metadata, options, copies=True)
+        return _Behind(lambda report: self._finish(work, self._behind, report))
+
+    def steps(self) -> list[int]:
+        return self._steps.steps()
+
+    def path(self, step: int) -> bytes:
+        return self._steps.path(step)
+
+    def metrics(self, step: int) -> Mapping[str, float] | None:
+        return self._steps.metrics(step)
+
+    def check(self, step: int, progress: Progress) -> None:
+        """In this process alone."""
+        self._steps.check(step, progress)
+
+    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
+        return self._steps.reading(step)
+
+    def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
+        """Rank 0 looks, and tells the others. Only its result has the steps that were passed over."""
+
+        skipped: list[tuple[int, Exception]] = []
+
+        def look() -> tuple[int, str | None] | None:
+            found = self._steps.latest(check, progress)
+            if found is None:
+                return None
+            skipped.extend(found[1])
+            with Checkpoint(self.path(found[0])) as file:
+                return found[0], file.digest
+
+        found = self.ranks.from_first(look)
+        if found is None:
+            return None
+        with self.ranks.together(), Checkpoint(self.path(found[0])) as file:
+            if file.digest != found[1]:
+                raise EspalierError(f"{file.name}: this process sees another file than rank 0; do all see the same folder?")
+        return found[0], skipped
+
+    def problems(self) -> list[Exception]:
+        return [*self._steps.problems(), *self._problems] if self.ranks.rank == 0 else []
+
+    def of_rank(self, step: int) -> Any:
+        """What the save of a step got as OfRanks.own in this process; None if others saved it, or nothing was given."""
+        files = self._files(step)
+        if len(files) != self.ranks.count:
+            return None
+        name, digest = files[self.ranks.rank]
+        with Checkpoint(self._folder / name) as file:
+            if file.digest != digest:
+                raise Corrupt(f"{file.name}: this is not the file that step {step} was saved with: its digest is another", "file_changed")
+            return _api.load(self._folder / name, at=_PER_RANK, framework=self._framework) if _PER_RANK in file else None
+
+    def _agree(self, step: int, state: OfRanks, metadata: Any, options: dict[str, Any], copies: bool) -> _Work:
+        """Plans who writes what. Nothing is written before all have agreed on the step."""
+        plan = self._plan()
+        tensors: dict[str, Whole] = {}
+
+        def deal() -> list[_Dealt]:
+            raise_first([error for _, _, error in gathered])
+            for rank, (other, _, _) in enumerate(gathered):
+                if other != step:
+                    raise EspalierError(f"rank {rank} saves step {other}, and rank 0 saves step {step}; save the same step in all")
+            dealt, found = plan.deal([local for _, local, _ in gathered])
+            tensors.update(found)
+            if unknown := sorted(tensors.keys() - split.tensors.keys() - split.twins.keys()):
+                raise EspalierError(
+                    f"{', '.join(unknown[:3])}: rank 0 has no tensor there, and another rank has one; give all the same keys, or "
+                    "save what is of one rank with per_rank=",
+                    path=unknown[0],
+                )
+            name, bases = f"0{uuid.uuid4().hex}", self._bases(step)
+            runs = {key for key, each in tensors.items() if _rank_files.can_be_runs(each)}
+            own = [[base] for base in bases] if len(bases) == len(dealt) else [bases] * len(dealt)
+            return [_Dealt(name, each, runs, base) for each, base in zip(dealt, own, strict=True)]
+
+        failure, split, own, local = None, plan.split(None), {}, None
+        try:
+            split = plan.split(state.shared)
+            if state.own is not None:
+                own = {_PER_RANK: rebuilt(state.own, lambda value, _: plan.own_copy(value))}
+            local = plan.local(split.tensors)
+        except Exception as error:
+            failure = portable(error)
+        gathered = self.ranks.gather((step, local, failure))
+        dealt = self.ranks.deal(deal)
+        with self.ranks.together():
+            items = plan.items(dealt.items, copies)
+        return _Work(step, dealt, items, own, split, metadata, tensors, options)
+
+    def _bases(self, step: int) -> list[str]:
+        """The files of the ranks of the newest step beside this one, in rank order."""
+        for other in reversed(self._steps.steps() if self._incremental else []):
+            if other == step:
+                continue
+            try:
+                names = [name for name, _ in self._files(other)]
+                for name in names:
+                    Checkpoint(self._folder / name).close()
+            except EspalierError:
+                continue  # restore() would pass over it as well.
+            return names
+        return []
+
+    def _files(self, step: int) -> list[tuple[str, str]]:
+        """The names and digests of the files of the ranks that saved a step; none if one process saved it."""
+        with Checkpoint(self.path(step)) as file:
+            said = file.metadata
+        files: Any = said.get(_RANKS) if isinstance(said, dict) else None
+        # The program may have metadata of that name in a step of one process.
+        is_ours = isinstance(files, list) and all(
+            isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
+            for each in files
+        )
+        return [(name, digest) for name, digest in files] if is_ours else []
+
+    def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
+        name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
+        written, digest, failure = None, None, None
+        try:
+            places = _rank_files.write(
+                self._folder / name,
+                work.items,
+                work.own,
+                work.dealt.runs,
+                metadata={"step": work.step, "rank": ranks.rank, "ranks": ranks.count},
+                base=[self._folder / base for base in work.dealt.bases],
+                patches=self._patches,
+                progress=progress,
+                **work.options,
+            )
+            written = [((item.name, item.offsets), place) for item, place in zip(work.items, places, strict=True)]
+            with Checkpoint(self._folder / name) as file:
+                digest = file.digest
+        except Exception as error:
+            failure = portable(error)
+        # An error is told to all: otherwise the others would wait for this one.
+        gathered = ranks.gather(((name, digest), written, failure))
+        ranks.from_first(lambda: self._commit(work, gathered))
+
+    def _commit(self, work: _Work, gathered: list[Any]) -> None:
+        """In rank 0: writes the file of the step, with which it exists, and removes what is not kept."""
+        raise_first([failure for _, _, failure in gathered], f"step {work.step} was not saved: ")
+        places: dict[str, dict[Numbers, Place]] = {}
+        for _, written, _ in gathered:
+            for (key, offsets), place in written:
+                places.setdefault(key, {})[offsets] = place
+        path = pathlib.Path(os.fsdecode(self.path(work.step)))
+        _rank_files.check_replaceable(path)
+        names = [name for (name, _), _, _ in gathered]
+        numbers = {name: number for number, name in enumerate(names)}
+        parts = {key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1] for key in work.split.tensors}
+        parts.update({key: parts[first] for key, first in work.split.twins.items()})
+        _core.save_joined(
+            os.fsencode(path),
+            work.split.skeleton,
+            {**work.metadata, _RANKS: [list(file) for file, _, _ in gathered]},
+            work.options["compression"],
+            work.options["sync"],
+            work.options["threads"],
+            [os.fsencode(self._folder / name) for name in names],
+            list(parts.items()),
+        )
+        # The step is saved: nothing here makes that an error.
+        try:
+            self._steps.prune(work.step)
+            used = {name for step in self._steps.steps() for name, _ in self._files(step)}
+            self._problems = list(_rank_files.remove_unneeded(self._folder, _RANK_FILE, used))
+        except Exception as error:
+            self._problems = [error]
+
+
+class _Behind:
+    """A save in a thread of its own."""
+
+    def __init__(self, save: Callable[[Report], None]):
+        self._failure: Exception | None = None
+        self._progress = (0, 0)
+        self._thread = threading.Thread(target=self._run, args=(save,), name="espalier-save")
+        self._thread.start()
+
+    def _run(self, save: Callable[[Report], None]) -> None:
+        try:
+            save(self._report)
+        except Exception as error:
+            self._failure = error
+
+    def _report(self, done: int, total: int) -> None:
+        self._progress = done, total
+
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Does nothing: the other processes go on."""
+
+    def progress(self) -> tuple[int, int]:
+        """Of the file of this process."""
+        return self._progress
+
+    def failure(self) -> Exception | None:
+        return self._failure

@@ -1,0 +1,362 @@
+"""What processes of torch.distributed do together in the tests: forked from one process, which has imported torch.
+
+Reads tasks from its input, a line of JSON each, and prints the exit codes of the ranks.
+"""
+
+import contextlib
+import datetime
+import itertools
+import json
+import os
+import pathlib
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+
+import espalier
+import numpy as np
+import pytest
+import torch
+import torch._dynamo  # FSDP and optimizers import it: here, once
+import torch.distributed as dist
+from espalier import _core, _rank_files, _rank_folder
+from espalier.torch import _gloo_ranks, _plan, random_state, set_random_state
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+_numbers = itertools.count()
+
+
+def run(task, folder, ranks, **arguments):
+    """Forks the ranks; returns their exit codes, negative for signals."""
+    store = f"file://{folder}/.store-{next(_numbers)}"
+    pids = []
+    for rank in range(ranks):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_child(task, pathlib.Path(folder), store, rank, ranks, arguments))
+        pids.append(pid)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def _child(task, folder, store, rank, ranks, arguments):
+    try:
+        signal.alarm(120)
+        os.dup2(2, 1)  # What the test reads are the exit codes.
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
+        TASKS[task](folder, **arguments)
+        return 0
+    except BaseException:
+        print(f"rank {rank} of {task} {arguments}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        return 1
+
+
+def objects():
+    """A sharded model with its optimizer, and a tensor that all ranks have."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 11), nn.Dropout(0.1), nn.Linear(11, 3))
+    for layer in (model[0], model[2], model):
+        fully_shard(layer)
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1), torch.zeros(300_000)
+
+
+def train(folder, last, background=False, kill=None, **options):
+    """Trains to a step, and saves each."""
+    model, optimizer, average = objects()
+    torch.manual_seed(100 + dist.get_rank())
+    ck = espalier.Checkpointer(folder / "run", keep=2, distributed=True, background=background, **options)
+    live = {"model": model, "optimizer": optimizer, "average": average}
+    rest, done = ck.restore(into=live)
+    assert rest == ({"step": done, "nested": [{"rank": 0}]} if done else {})
+    if done:
+        set_random_state(ck.load_per_rank(done)["random"])
+    for step in range(done + 1, last + 1):
+        optimizer.zero_grad()
+        model(torch.ones(4, 5) * step).square().sum().backward()
+        optimizer.step()
+        average += step
+        if kill and kill["step"] == step:
+            ck.wait()
+            die_at(kill["point"], kill["rank"])
+        # Of what is no tensor, rank 0's counts; and nothing changes in a save that goes on.
+        state = {**live, "step": step, "nested": [{"rank": dist.get_rank()}]}
+        ck.save(step, state, metrics={"loss": float(step % 3)}, per_rank={"random": random_state("cpu")})
+    ck.close()
+
+
+def die_at(point, rank):
+    """Lets one rank be killed at a point of its next save."""
+
+    def die(*_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def before(module, name):
+        setattr(module, name, die)
+
+    def after(module, name, then=die):
+        plain = getattr(module, name)
+
+        def called(*given, **options):
+            result = plain(*given, **options)
+            then()
+            return result
+
+        setattr(module, name, called)
+
+    def while_writing():
+        plain = _rank_files.write
+        _rank_files.write = lambda *given, **options: plain(*given, **{**options, "progress": die})
+
+    points = {
+        "agreed": lambda: before(_rank_files, "write"),
+        "writing": while_writing,
+        "written": lambda: after(_rank_files, "write"),
+        "told": lambda: after(_rank_files, "write", lambda: after(_gloo_ranks.GlooRanks, "gather")),
+        "committing": lambda: before(_core, "save_joined"),
+        "committed": lambda: after(_core, "save_joined"),
+        "pruning": lambda: before(_rank_files, "remove_unneeded"),
+        "removing": lambda: after(pathlib.Path, "unlink"),
+        "pruned": lambda: after(_rank_files, "remove_unneeded"),
+    }
+    if dist.get_rank() == rank:
+        points[point]()
+
+
+def whole():
+    """A state of tensors that ranks have parts of, and of others."""
+    torch.manual_seed(3)
+    rows, columns = torch.randn(4096, 1024), torch.randn(300, 400)
+    return {
+        "rows": rows, "columns": columns, "uneven": torch.randn(4095, 531).bfloat16(), "few": torch.arange(3), "all": torch.randn(100),
+        "plain": torch.arange(9.0), "tied": {"rows": rows}, "empty": torch.zeros(0, 3), "scalar": torch.tensor(2.5),
+        "kinds": [(1, None), {"x": np.arange(4), 7: "text"}, frozenset({1}), b"bytes"],
+    }  # fmt: skip
+
+
+PLACEMENTS = {"rows": [Shard(0)], "columns": [Shard(1)], "uneven": [Shard(0)], "few": [Shard(0)], "all": [Replicate()]}
+
+
+def sharded(state):
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    made = {**state, **{name: distribute_tensor(state[name], mesh, each) for name, each in PLACEMENTS.items()}}
+    return {**made, "tied": {"rows": made["rows"]}}
+
+
+def template():
+    """Of the same kinds, with other values."""
+    return torch.utils._pytree.tree_map(lambda each: each + 1 if isinstance(each, torch.Tensor) else each, whole())
+
+
+def check(state):
+    for name, wanted in whole().items():
+        found = state[name]
+        assert isinstance(found, DTensor) == (name in PLACEMENTS), name
+        if name in PLACEMENTS:
+            found = found.full_tensor()
+        if isinstance(wanted, torch.Tensor):
+            assert torch.equal(found, wanted) and found.dtype == wanted.dtype, name
+    assert torch.equal(state["tied"]["rows"].full_tensor(), whole()["rows"])
+    assert str(state["kinds"]) == str(whole()["kinds"])
+
+
+def save_whole(folder, **options):
+    with espalier.Checkpointer(folder / "run", distributed=True, **options) as ck:
+        state = sharded(whole())
+        ck.save(1, state, metadata={"by": dist.get_rank()}, metrics={"loss": dist.get_rank()}, per_rank={"rank": dist.get_rank()})
+        for each in (state["rows"], state["plain"]):
+            each.zero_()
+        state["kinds"][1]["x"][:] = 0
+
+
+def load_whole(folder, is_same_count):
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    state, step = ck.restore(like=sharded(template()))
+    assert step == 1
+    check(state)
+    assert ck.load_per_rank(1) == ({"rank": dist.get_rank()} if is_same_count else None)
+    ck.close()
+
+
+def bytes_read():
+    """By system calls of this process that read files."""
+    return int(pathlib.Path("/proc/self/io").read_text().split()[1])
+
+
+def read_parts(folder):
+    """Reads no more than the parts of this rank: a mapping would hide what it reads."""
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    like = {"rows": distribute_tensor(torch.zeros(4096, 1024), mesh, PLACEMENTS["rows"])}
+    path = espalier.Checkpointer(folder / "run").path(1)
+    read = []
+    for template in ({}, {}, like):
+        before = bytes_read()
+        state = espalier.load(path, like=template, strict="template", mapped=False)
+        read.append(bytes_read() - before)
+    assert torch.equal(state["rows"].full_tensor(), whole()["rows"])
+    needed = like["rows"].to_local().nbytes
+    assert needed <= read[2] <= 1.1 * needed, (needed, read)
+    assert read[1] < 0.1 * needed
+
+
+def fail_in_one(folder):
+    """What goes wrong in one process is an error of all, and the next save is made."""
+    ck = espalier.Checkpointer(folder / "run", distributed=True, background=False)
+    rank = dist.get_rank()
+    ck.save(1, {"w": torch.ones(3)})
+
+    def refused(*given, **options):
+        raise OSError(28, "No space left on device")
+
+    plain = _rank_files.write
+    if rank == 1:
+        _rank_files.write = refused
+    with pytest.raises(OSError, match="step 2 was not saved: rank 1: .*No space left"):
+        ck.save(2, {"w": torch.ones(3)})
+    _rank_files.write = plain
+    with pytest.raises(espalier.Unsupported, match="rank 1: f: .* is code"):
+        ck.save(2, {"w": torch.ones(3), "f": print if rank == 1 else 0})
+    with pytest.raises(espalier.EspalierError, match="rank 1 saves step 3, and rank 0 saves step 2"):
+        ck.save(2 + rank, {"w": torch.ones(3)})
+    with pytest.raises(espalier.EspalierError, match="u: rank 0 has no tensor there"):
+        ck.save(2, {"w": torch.ones(3), **({"u": torch.ones(3)} if rank == 1 else {})})
+    with pytest.raises(espalier.EspalierError, match="the metadata have ranks"):
+        ck.save(2, {}, metadata={"ranks": 1} if rank == 0 else {})
+    with pytest.raises(espalier.EspalierError, match="w/0: a DTensor is of all processes"):
+        ck.save(2, {}, per_rank={"w": [sharded(whole())["rows"]]})
+    with pytest.raises(espalier.TreeMismatch if rank == 1 else espalier.EspalierError, match="w"):
+        ck.restore(like={"w": torch.ones(4 if rank == 1 else 3)})
+    assert ck.steps == [1]
+    assert ck.save(2, {"w": torch.ones(3)}) and ck.steps == [1, 2]
+    held = folder / "held"
+    holds = "import sys, espalier; ck = espalier.Checkpointer(sys.argv[1], background=False); ck.save(1, {}); print(1, flush=True); input()"
+    if rank == 0:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        holder = subprocess.Popen([sys.executable, "-c", holds, str(held)], **pipes)
+        assert holder.stdout.readline() == b"1\n"
+    refused_one = espalier.Checkpointer(held, distributed=True)
+    with pytest.raises(espalier.CheckpointOSError) as error:
+        refused_one.save(2, {"w": torch.ones(3)})
+    assert error.value.code == "folder_in_use" and os.listdir(held).count("step_00000001.espalier") == 1
+    assert not [name for name in os.listdir(held) if ".r0" in name]
+    if rank == 0:
+        holder.communicate(b"\n")
+    # Another job on the folder is refused, and reads.
+    other = "import sys, espalier; ck = espalier.Checkpointer(sys.argv[1]); assert ck.restore()[1] == 2; ck.save(3, {})"
+    if rank == 0:
+        done = subprocess.run([sys.executable, "-c", other, str(folder / "run")], capture_output=True, text=True)
+        assert "(code folder_in_use)" in done.stderr.splitlines()[-1]
+    ck.close()
+
+
+def rules(folder):
+    """When to save and what to keep, by the clock and the metrics of rank 0."""
+    rank = dist.get_rank()
+    state = sharded({**whole(), "frozen": torch.arange(3 << 18)})
+    kept = {"keep": 1, "keep_every": 4, "best": ("loss", "min")}
+    with espalier.Checkpointer(folder / "run", distributed=True, incremental=True, **kept) as ck:
+        for step in range(1, 7):
+            state["plain"] += 1
+            ck.save(step, state, metrics={"loss": abs(step - 2) if rank == 0 else step})
+            ck.wait()
+        assert ck.best == 2 and ck.steps == [2, 4, 6]
+        for step in ck.steps:
+            with espalier.open(ck.path(step)) as file:
+                assert file.verify().verdict == "ok" and file.metadata["metrics"] == {"loss": abs(step - 2)}
+        loaded, step = ck.restore(like=state, best=True)
+        assert step == 2 and torch.equal(loaded["plain"], whole()["plain"] + 2)
+        assert ck.load_per_rank(2) is None
+        # Only the first step has the frozen tensors; its files stay, though the step is gone.
+        files = [path for path in (folder / "run").iterdir() if ".r0" in path.name]
+        assert len(files) == 4 * dist.get_world_size()
+        assert sum(path.stat().st_size > 500_000 for path in files) == dist.get_world_size()
+    # A run of one process goes on with several.
+    if rank == 0:
+        with espalier.Checkpointer(folder / "alone") as ck:
+            ck.save(1, {"w": torch.ones(3)}, metadata={"ranks": 8})
+    dist.barrier()
+    with espalier.Checkpointer(folder / "alone", distributed=True, incremental=True, patches=True, keep=None) as ck:
+        assert ck.restore()[1] == 1 and ck.load_per_rank(1) is None
+        values = sharded(whole())
+        for step in (2, 3):
+            values["rows"].to_local()[5, 5] += 1
+            ck.save(step, values)
+            ck.wait()
+        assert ck.steps == [1, 2, 3] and not ck._store.problems()
+        with espalier.open(ck.path(3)) as file:
+            assert file.verify().verdict == "ok"
+        assert torch.equal(ck.restore(like=values)[0]["rows"].full_tensor(), values["rows"].full_tensor())
+        assert sum(path.stat().st_size for path in (folder / "alone").glob("step_00000003.0*")) < 100_000
+    clock = espalier.Checkpointer(folder / "clock", distributed=True, every_minutes=1)
+    if rank == 1:
+        clock._last_save -= 3600
+    assert not clock.is_due(1) and not clock.save(1, state)
+    if rank == 0:
+        clock._last_save -= 3600
+    assert clock.is_due(2) and clock.save(2, state) and not clock.save(3, state)
+    clock.close()
+    # One save goes on in rank 0, which decides what becomes of the next.
+    ended = threading.Event()
+    plain = _rank_files.write
+    _rank_files.write = lambda *given, **options: (ended.wait(60), plain(*given, **options))[1]
+    ck = espalier.Checkpointer(folder / "busy", distributed=True, busy="skip")
+    assert ck.save(1, state) and not ck.save(2, state)
+    ended.set()
+    ck.close()
+    assert ck.steps == [1]
+
+
+def on_a_mesh(folder, saves):
+    """Four ranks save a model that is cut by FSDP and by tensor parallelism; others take it over as they cut theirs."""
+    torch.manual_seed(0 if saves else 1)
+    ranks = dist.get_world_size()
+    model = nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 6))
+    if saves:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("parts", "tensors"))
+        parallelize_module(model, mesh["tensors"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        fully_shard(model, mesh=mesh["parts"])
+    else:
+        fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("copies", "parts")))
+    optimizer = torch.optim.AdamW(model.parameters())
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    live = {"model": model, "optimizer": optimizer}
+    if saves:
+        model(torch.ones(2, 6)).square().sum().backward()
+        optimizer.step()
+        ck.save(1, live)
+        ck.close()
+    else:
+        assert ck.restore(into=live) == ({}, 1)
+    moments = {name: optimizer.state[each]["exp_avg"] for name, each in model.named_parameters()}
+    values = [each.full_tensor() for each in (*model.state_dict().values(), *moments.values())]
+    if saves and dist.get_rank() == 0:
+        torch.save(values, folder / "values")
+    if not saves:
+        assert all(torch.equal(*pair) for pair in zip(values, torch.load(folder / "values"), strict=True))
+
+
+def example(folder):
+    """Runs python/examples/train_ranks.py in these processes, once and once more."""
+    os.chdir(folder)
+    program = pathlib.Path(__file__).resolve().parents[1] / "examples/train_ranks.py"
+    dist.init_process_group = dist.destroy_process_group = lambda *_: None
+    for _ in range(2):
+        with contextlib.redirect_stdout(sys.stderr):  # Standard output has the answers of this program.
+            names = runpy.run_path(str(program))
+        assert names["checkpointer"].steps == [15, 20]
+    assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
+
+
+TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, on_a_mesh, example)}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # torch's own
+    for line in sys.stdin:
+        print(json.dumps(run(**json.loads(line))), flush=True)

@@ -1,0 +1,42 @@
+"""Checkpointer(distributed=True) with processes of jax.distributed."""
+
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+import espalier
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+
+def start(task, folder, ranks):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    script = pathlib.Path(__file__).with_name("jax_rank_tasks.py")
+    return [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", script, task, folder, str(rank), str(ranks), address], stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(ranks)
+    ]
+
+
+def test_two_processes_save_one_is_killed_and_one_goes_on(tmp_path):
+    processes = start("save", tmp_path, 2)
+    errors = [process.communicate()[1] for process in processes]
+    first, second = (process.returncode for process in processes)
+    assert second == -signal.SIGKILL, errors[1]
+    # JAX ends what is left of the job, or the save finds out before.
+    assert first == -signal.SIGABRT or "another process of the group ended" in errors[0], errors[0]
+    [process] = start("load", tmp_path, 1)
+    assert process.communicate()[1] is not None and process.returncode == 0
+    # A step opens as any file.
+    with espalier.open(tmp_path / "step_00000004.espalier") as file:
+        assert file.verify().verdict == "ok"
+    state = espalier.load(tmp_path / "step_00000001.espalier")
+    rng = np.random.default_rng(0)
+    assert np.array_equal(state["both"], rng.standard_normal((600, 1200))) and state["step"] == 5

@@ -448,6 +448,20 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
   }
 }
 
+TEST_CASE("A part whose place is not told does not take that of another name") {
+  Folder folder;
+  folder.add_tensor("w", {4}, {{{0}, {2}, "ab"}});
+  // Both lack a part: w one that begins where the only one of x does.
+  folder.state = text("w") + tensor({4}, chunk({0}, {2}) + chunk({2}, {2}));
+  folder.add_tensor("x", {4}, {{{2}, {2}, "cd"}});
+  const auto file = folder.open();
+  REQUIRE(file);
+  for (const char* const name : {"w", "x"}) {
+    CHECK(file->state().at(name)->kind() == Kind::kPlaceholder);
+    CHECK(notes(*file).find(std::string(name) + ": ") != std::string::npos);
+  }
+}
+
 TEST_CASE("A file that is missing is a note, and all else opens") {
   Folder folder = quarters();
   folder.add_tensor("other", {2}, {{{0}, {2}, "ok"}});
@@ -541,7 +555,13 @@ TEST_CASE("Metadata that torch does not write are refused with a sentence") {
   std::string deep;
   for (int i = 0; i < 300; ++i) deep += text("k");
   const std::string shared = "q\x07";  // remembers a value
+  std::string named =
+      text(std::string(4000, 'A')) + "q\x08" + text(std::string(4000, 'B')) + "q\x09";
+  for (int i = 0; i < 60'000; ++i) named += "h\x08h\x09\x93";
   const Case cases[] = {
+      {"a class that is named again and again", "names of classes in this pickle are used so often",
+       [&](Folder& folder) { folder.more = text("version") + list(named); },
+       ErrorCode::kLimitExceeded},
       {"a path upwards", "the checkpoint names the file '../../etc/passwd'",
        file_named("../../etc/passwd")},
       {"an absolute path", "the checkpoint names the file '/etc/passwd'",
@@ -785,6 +805,7 @@ TEST_CASE("Only pickles of the right class look like a distributed checkpoint") 
   for (const char protocol : {'\1', '\6'}) CHECK_FALSE(looks("\x80"s + protocol + names));
   // As protocols 4 and 5 write it, in a frame.
   CHECK(looks("\x80\x04\x95\xA5\4\0\0\0\0\0\0\x8C%"s + module + "\x94\x8C\x08" + rest));
+  CHECK(looks("\x80\x04\x8C%"s + module + "\x94\x8C\x08" + rest));
   CHECK_FALSE(looks("\x81\x02" + names));
   CHECK_FALSE(
       looks("\x80\x02"

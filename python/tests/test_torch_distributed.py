@@ -386,6 +386,12 @@ def test_a_url_is_refused():
         EspalierWriter("s3://bucket/run")
 
 
+def test_a_file_is_told_its_reader(file):
+    espalier.save(file, {"w": torch.ones(2)})
+    with pytest.raises(espalier.Unsupported, match="FileReader reads it"):
+        EspalierReader(file).read_metadata()
+
+
 def test_a_folder_of_two_checkpoints_is_none_of_them(tmp_path):
     for name in ("index.espalier", ".metadata"):
         (tmp_path / name).write_bytes(b"x")

@@ -299,7 +299,7 @@ class ObjectStore:
     def _hinted(self) -> set[str]:
         try:
             names = json.loads(self._objects.read(_HINT) or b"[]")
-        except ValueError:
+        except (ValueError, RecursionError):
             return set()  # A hint, and the listing has all of it sooner or later.
         return {name for name in names if isinstance(name, str) and _numbers(name)} if isinstance(names, list) else set()
 
@@ -344,7 +344,7 @@ class ObjectStore:
                 and all(isinstance(each, str) for each in (made.digest, made.writer, made.saved_by))
                 and (metrics is None or isinstance(metrics, dict))
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             if isinstance(error, EspalierError):
                 raise
             is_valid = False

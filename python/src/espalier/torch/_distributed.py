@@ -385,6 +385,8 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         path = self.checkpoint_id / _INDEX
         self._of_torch = None
+        if self.checkpoint_id.is_file():
+            raise Unsupported(f"{self.checkpoint_id} is a file, and EspalierReader reads folders; espalier.torch.FileReader reads it")
         has_metadata = (self.checkpoint_id / ".metadata").exists()
         if path.exists() and has_metadata:  # One of them may be of an earlier save.
             raise EspalierError(

@@ -277,6 +277,54 @@ def of_background(folder, rounds, size):
     print(json.dumps(row), flush=True)
 
 
+def of_async(folder, rounds, size):
+    """How long a save in the background keeps its caller, and until the file is complete, of torch and of JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    def measured(begin, number):
+        start = time.perf_counter()
+        wait = begin(number)
+        returned = time.perf_counter() - start
+        wait()
+        return returned, time.perf_counter() - start
+
+    def both(title, ways):
+        returned, complete = {name: [] for name in ways}, {name: [] for name in ways}
+        for number in range(rounds + 2):  # The first two warm up: memory that is kept for the next save, and imports.
+            for name, begin in ways.items():
+                took = measured(begin, number)
+                if number > 1:
+                    returned[name].append(took[0])
+                    complete[name].append(took[1])
+        report(f"`save_async` of {size >> 20} MiB of {title}, until it returns", returned, "ms", 1e3)
+        report("the same until all is written", complete, "ms", 1e3)
+
+    def ours(state):
+        return lambda number: espalier.save_async(folder / "async.espalier", state, sync=False).result
+
+    state = large_state(size)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+    def of_dcp(number):
+        return dcp.async_save(state, checkpoint_id=folder / f"dcp{number % 2}", no_dist=False).result
+
+    both("torch", {"espalier": ours(state), "torch DCP": of_dcp})
+    torch.distributed.destroy_process_group()
+    arrays = {f"layers.{i}": jax.random.normal(jax.random.key(i), (size // LARGE // 4,), jnp.float32) for i in range(LARGE)}
+    jax.block_until_ready(arrays)
+    ways = {"espalier": ours(arrays)}
+    if orbax:
+        checkpointer = orbax.AsyncCheckpointer(orbax.PyTreeCheckpointHandler())
+
+        def of_orbax(number):
+            checkpointer.save(folder / f"orbax{number % 2}", arrays, force=True)
+            return checkpointer.wait_until_finished
+
+        ways["orbax"] = of_orbax
+    both("JAX", ways)
+
+
 def of_import(folder, rounds):
     """CPU time in fresh processes, by turns."""
 
@@ -304,7 +352,7 @@ def of_import(folder, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="import,small,large,distributed,background", help="groups, with commas between them")
+    parser.add_argument("--only", default="import,small,large,distributed,background,async", help="groups, with commas between them")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--mib", type=int, default=512, help="size of the large state; the background's is twice that")
     parser.add_argument("--work", type=pathlib.Path, help="a folder for files (default: a temporary one)")
@@ -326,6 +374,8 @@ def main():
             of_distributed(folder, options.rounds, options.mib << 20)
         if "background" in groups:
             of_background(folder, options.rounds, options.mib << 21)
+        if "async" in groups:
+            of_async(folder, options.rounds, options.mib << 20)
     print(table(PEERS))
 
 

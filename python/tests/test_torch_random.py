@@ -56,6 +56,20 @@ def test_another_state_is_an_error():
     before = random_state()
     with pytest.raises(espalier.EspalierError, match="it has no python and no torch"):
         set_random_state({"numpy": before["numpy"]})
+    # What no generator has, as of a hostile file: numpy would take a position, and read past the end of its keys.
+    python, (name, keys, position, *rest), of_torch = before["python"], before["numpy"], before["torch"]
+    for part in (
+        {"numpy": (name, keys, 10**9, *rest)}, {"numpy": (name, keys, -1, *rest)}, {"numpy": (name, keys, True, *rest)},
+        {"numpy": (name, keys[:600], position, *rest)}, {"numpy": ("PCG64", keys, position, *rest)}, {"numpy": ()},
+        {"python": (python[0], python[1][:-1] + (10**6,), None)}, {"python": (python[0], (1, 2), None)}, {"python": 5},
+        {"torch": of_torch[:-1]}, {"torch": torch.full_like(of_torch, 255)}, {"torch": "x"}, {"device": 7},
+    ):  # fmt: skip
+        set_random_state(before)
+        wanted = drawn()
+        set_random_state(before)
+        with pytest.raises(espalier.EspalierError, match="nothing was set"):
+            set_random_state({**before, **part})
+        assert drawn() == wanted
 
 
 class Devices:

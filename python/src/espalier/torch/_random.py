@@ -39,29 +39,51 @@ def random_state(device: Any = None) -> dict[str, Any]:
 def set_random_state(state: Mapping[str, Any], device: Any = None) -> None:
     """Sets what random_state() gave. Its arrays may be of any framework, so load() and load_into() of all kinds go with it.
 
-    A state of another number of devices is an error, and then nothing was set. A state without an accelerator's random numbers
-    leaves those as they are.
+    A state of another number of devices is an error, and so is one that no generator can have, as of a hostile file. Then nothing was
+    set. A state without an accelerator's random numbers leaves those as they are.
     """
     lacking = [name for name in ("python", "numpy", "torch") if name not in state]
     if lacking:
         raise EspalierError(f"this is no state of random_state(): it has no {' and no '.join(lacking)}")
-    version, values, gauss = state["python"]
-    name, keys, *rest = state["numpy"]
-    kept = [_as_tensor(each) for each in state.get("device", ())]
+    try:
+        of_python, of_numpy = _of_python(state["python"]), _of_numpy(state["numpy"])
+        of_torch = _as_tensor(state["torch"])
+        torch.Generator().set_state(of_torch)  # which refuses what no generator has
+        kept = [_as_tensor(each) for each in state.get("device", ())]
+    except (AttributeError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise EspalierError(f"this is no state of random_state(), and nothing was set: {error}") from error
     module = _module(device) if kept else None
     if module is not None and len(kept) > 1 and len(kept) != module.device_count():
         raise EspalierError(
             f"the state has random numbers of {len(kept)} devices, and this process sees {module.device_count()}; make as many "
             "visible, or leave out state['device']"
         )
-    random.setstate((version, tuple(values), gauss))
-    np.random.set_state((name, np.asarray(keys).astype(np.uint32), *rest))
-    torch.set_rng_state(_as_tensor(state["torch"]))
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)
+    torch.set_rng_state(of_torch)
     if module is not None:
         if len(kept) > 1:
             module.set_rng_state_all(kept)
         else:
             module.set_rng_state(kept[0])
+
+
+def _of_python(state: Any) -> tuple[Any, ...]:
+    version, values, gauss = state
+    made = (version, tuple(values), None if gauss is None else float(gauss))
+    random.Random().setstate(made)
+    return made
+
+
+def _of_numpy(state: Any) -> tuple[str, Any, int, int, float]:
+    """numpy takes any position, and then reads past the end of its keys."""
+    name, keys, position, has_gauss, gauss = state
+    keys = np.asarray(keys)
+    if name != "MT19937" or keys.shape != (624,) or keys.dtype.kind not in "iu":
+        raise ValueError("numpy's is MT19937 with 624 integers")
+    if type(position) is not int or not 0 <= position <= 624 or type(has_gauss) is not int or has_gauss not in (0, 1):
+        raise ValueError("numpy's position is from 0 to 624, and its mark of a number that is left 0 or 1")
+    return name, keys.astype(np.uint32), position, has_gauss, float(gauss)
 
 
 def _module(device: Any) -> Any:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import hashlib
 import json
 import os
@@ -27,8 +28,15 @@ from ._options import Path, check_metadata
 
 _KEY = "espalier.peft"
 _VERSION = 1
-# What makes PEFT import a module by name, or load other files, when an adapter is added.
-_REFUSED = ("megatron_config", "tokenizer_name_or_path", "adapters")
+# Adapters whose configurations make PEFT load nothing. That of SHADOW names a model to download, and that of MULTITASK_PROMPT_TUNING a
+# file.
+_TYPES = {
+    "ADALORA", "BOFT", "C3A", "DELORA", "FOURIERFT", "HIRA", "HRA", "IA3", "LN_TUNING", "LOHA", "LOKR", "LORA", "MISS", "OFT",
+    "P_TUNING", "PREFIX_TUNING", "PROMPT_TUNING", "RANDLORA", "ROAD", "SHIRA", "TRAINABLE_TOKENS", "VBLORA", "VERA",
+}  # fmt: skip
+# What makes PEFT import a module by name, or load other files, when one of these is added.
+_REFUSED = ("megatron_config", "tokenizer_name_or_path", "prompt_tuning_init_state_dict_path")
+_MOST_LAYERS = 4096
 # PEFT matches these as regular expressions with the name of each module of the base.
 _PATTERNS = re.compile(r".*_(modules|pattern)|modules_to_save|target_parameters")
 _HASHED = 1 << 24
@@ -143,7 +151,9 @@ def load(
         if check_base is not False:
             _check_base(model, about["base"], check_base == "names", threads, where)
         loaded = {name: _loaded(file, name, where) for name in chosen}
-    configs = {name: _config(about["adapters"][name]["config"], name, where) for name in chosen}
+    most = sum(1 for _ in model.modules())
+    configs = {name: _config(about["adapters"][name]["config"], name, most, where) for name in chosen}
+    before = _Unchanged(model)
     added: list[str] = []
     try:
         for name, here in chosen.items():
@@ -152,12 +162,7 @@ def load(
                 added.append(here)
             _check_tensors(model, here, loaded[name], about["adapters"][name]["embeddings"], here in added, where)
     except BaseException:
-        for here in added if is_wrapped else ():
-            model.delete_adapter(here)
-        if added and not is_wrapped:
-            if hasattr(model.base_model, "unload"):
-                model.base_model.unload()
-            vars(model.get_base_model()).pop("peft_config", None)
+        before.restore()
         raise
     for name, here in chosen.items():
         _put(model, here, loaded[name], where)
@@ -298,10 +303,43 @@ def _check_base(model: Any, wanted: Mapping[str, Any], names_alone: bool, thread
 def _is_quick(pattern: str) -> bool:
     """Whether `re` matches a name in less than a second, however it is made: (a+)+ takes a time that doubles with each letter."""
     repeats, choices = re.findall(r"[*+{]", pattern), re.findall(r"[(?]", pattern)
-    return len(pattern) <= 4096 and len(repeats) <= 3 and len(choices) <= 5 and not re.search(r"[)?*+}][*+{]", pattern)
+    # A flag may make blanks between these count for nothing.
+    nested, flags = re.search(r"[)?*+}][*+{]", pattern), re.search(r"\(\?[^:]", pattern)
+    return len(pattern) <= 4096 and len(repeats) <= 3 and len(choices) <= 5 and not nested and not flags
 
 
-def _config(saved: Mapping[str, Any], name: str, where: str) -> Any:
+class _Unchanged:
+    """A module as it is now, to be as it was once PEFT has changed it and failed: its parts, hooks and settings, but no numbers."""
+
+    def __init__(self, model: Any):
+        self._attributes = [
+            (vars(each), {key: copy.copy(value) if isinstance(value, (dict, list, set)) else value for key, value in vars(each).items()})
+            for each in model.modules()
+        ]
+        self._trained = [(each, each.requires_grad) for each in model.parameters()]
+        settings = getattr(model, "config", None)
+        if hasattr(settings, "__dict__"):
+            self._attributes.append((vars(settings), dict(vars(settings))))
+
+    def restore(self) -> None:
+        for now, before in self._attributes:
+            now.clear()
+            now.update(before)
+        for each, is_trained in self._trained:
+            each.requires_grad_(is_trained)
+
+
+def _config(saved: Mapping[str, Any], name: str, most: int, where: str) -> Any:
+    """The configuration, for a model of `most` modules."""
+    if saved.get("peft_type") not in _TYPES:
+        raise EspalierError(
+            f"{where}: {name!r} is of the type {saved.get('peft_type')!r}, and not of those that are known to load nothing else: "
+            f"{', '.join(sorted(_TYPES))}; add the adapter yourself, and load into it"
+        )
+    copies = saved.get("layer_replication") or ()
+    spans = [each if isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each) else None for each in copies]
+    if None in spans or sum(end - begin for begin, end in spans) > _MOST_LAYERS:
+        raise EspalierError(f"{where}: the configuration of {name!r} has 'layer_replication' of no layers, or of more than {_MOST_LAYERS:,}")
     for key in _REFUSED:
         if saved.get(key):
             raise EspalierError(
@@ -311,15 +349,22 @@ def _config(saved: Mapping[str, Any], name: str, where: str) -> Any:
     for key, given in saved.items():
         if not _PATTERNS.fullmatch(key):
             continue
+        if isinstance(given, (list, dict)) and len(given) > max(most, 256):
+            raise EspalierError(f"{where}: the configuration of {name!r} has {len(given):,} {key!r}, and the model {most:,} modules")
         for pattern in [given] if isinstance(given, str) else given if isinstance(given, (list, dict)) else ():
             if isinstance(pattern, str) and not _is_quick(pattern):
                 raise EspalierError(
                     f"{where}: the configuration of {name!r} has {key!r} with a regular expression that may take hours, {pattern!r}; "
                     "if you trust it, add the adapter yourself, and load into it"
                 )
+    # PiSSA, OLoRA and others change the base's weights as they begin, or need packages for it, and the file has all that an adapter has.
+    begins = saved.get("init_lora_weights")
     try:
-        return peft.PeftConfig.from_peft_type(**saved)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        made = peft.PeftConfig.from_peft_type(**{**saved, **({"init_lora_weights": True} if isinstance(begins, str) else {})})
+        if isinstance(begins, str):
+            made.init_lora_weights = begins
+        return made
+    except (ImportError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise EspalierError(f"{where}: PEFT {peft.__version__} does not take the configuration of {name!r}: {error}") from error
 
 
@@ -328,7 +373,6 @@ def _add(model: Any, name: str, config: Any, tensors: Mapping[str, Any], where: 
     base = model.get_base_model() if isinstance(model, peft.PeftModel) else model
     config.base_model_name_or_path = getattr(base, "name_or_path", None) or None
     config.auto_mapping = None
-    # PiSSA, OLoRA and others change the base's weights as they begin, and the file has all that an adapter has.
     begins = getattr(config, "init_lora_weights", None)
     if isinstance(begins, str):
         config.init_lora_weights = True
@@ -340,8 +384,6 @@ def _add(model: Any, name: str, config: Any, tensors: Mapping[str, Any], where: 
             else:
                 model = peft.get_peft_model(model, config, adapter_name=name, autocast_adapter_dtype=False)
     except Exception as error:
-        if not isinstance(model, peft.PeftModel):
-            vars(model).pop("peft_config", None)
         raise EspalierError(f"{where}: PEFT {peft.__version__} cannot add the adapter {name!r} to this model: {error}") from error
     if isinstance(begins, str):
         config.init_lora_weights = begins

@@ -337,8 +337,8 @@ def _config(saved: Mapping[str, Any], name: str, most: int, where: str) -> Any:
             f"{', '.join(sorted(_TYPES))}; add the adapter yourself, and load into it"
         )
     copies = saved.get("layer_replication") or ()
-    spans = [each if isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each) else None for each in copies]
-    if None in spans or sum(end - begin for begin, end in spans) > _MOST_LAYERS:
+    is_right = all(isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each) for each in copies)
+    if not is_right or sum(end - begin for begin, end in copies) > _MOST_LAYERS:
         raise EspalierError(f"{where}: the configuration of {name!r} has 'layer_replication' of no layers, or of more than {_MOST_LAYERS:,}")
     for key in _REFUSED:
         if saved.get(key):

@@ -619,6 +619,27 @@ def test_an_object_that_refuses_is_named_and_modules_stay(file):
     assert same(weights({"model": model}), before)
 
 
+def test_equal_copies_in_a_format_without_hashes_are_ties(tmp_path):
+    model, path = Net(), tmp_path / "m.safetensors"
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    espalier.save_safetensors(path, state)
+    espalier.torch.load_into(Net(), path)
+    state["head.weight"][-1, -1] += 1
+    espalier.save_safetensors(path, state)
+    with pytest.raises(espalier.TreeMismatch, match="head.weight: another tensor"):
+        espalier.torch.load_into(Net(), path)
+
+
+def test_a_scheduler_keeps_its_optimizer_and_methods(file):
+    optimizer = torch.optim.SGD(Net().parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    for key in ("optimizer", "step", "__class__"):
+        espalier.save(file, {"s": {**scheduler.state_dict(), key: 7}})
+        with pytest.raises(espalier.EspalierError, match=f"s/{key}: no StepLR saves that"):
+            espalier.torch.load_into({"s": scheduler}, file)
+    assert scheduler.optimizer is optimizer and callable(scheduler.step)
+
+
 def test_optimizers_and_ties_keep_the_parameters_of_a_module_on_meta(file):
     model = Net()
     espalier.save(file, {"model": model})

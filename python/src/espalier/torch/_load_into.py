@@ -93,8 +93,8 @@ class _Planner:
         self._matcher = matcher
         self._strict = strict
         self._assign = assign
-        # By memory: the path of the first target there, and what the file has for it.
-        self._first: dict[Any, tuple[str, Any]] = {}
+        # By memory: the path of the first target there, what the file has for it, and its node.
+        self._first: dict[Any, tuple[str, Any, int]] = {}
 
     def plan(self, node: int | None, path: str, objects: Any) -> Any:
         if isinstance(objects, torch.nn.Module):
@@ -243,9 +243,17 @@ class _Planner:
         except TypeError:  # not a tensor, which the matcher reports
             return
         content = parts[8] or parts[0]  # its hash, or its number
-        other, before = self._first.setdefault(same, (path, content))
-        if before != content:
+        other, before, first = self._first.setdefault(same, (path, content, node))
+        if before != content and (parts[8] is not None or not self._are_equal(first, node)):
             self._matcher.ledger.mismatched.append(Mismatch(path, f"the same tensor as {other}", "another tensor"))
+
+    def _are_equal(self, one: int, other: int) -> bool:
+        """Of tensors without hashes, by their bytes."""
+        about, others = self._file.array(one), self._file.array(other)
+        if about is None or others is None or about[1:] != others[1:]:
+            return False
+        first, second = (self._file.load(each, False, False) for each in (one, other))
+        return bool(first.tobytes() == second.tobytes())
 
     def _check_writable(self, path: str, tensor: torch.Tensor) -> None:
         """torch refuses to write to these once other tensors have changed."""
@@ -287,6 +295,8 @@ def _fill(objects: Any, loaded: Any, template: Any, path: str, assign: bool | No
         if not of_modules and loaded is not ANY and loaded is not template:
             if isinstance(objects, torch.optim.Optimizer):
                 loaded = _with_numbers(loaded, path)
+            if isinstance(objects, torch.optim.lr_scheduler.LRScheduler):
+                _check_attributes(objects, loaded, path)
             try:
                 objects.load_state_dict(loaded)
             except Exception as error:
@@ -306,6 +316,13 @@ def _fill(objects: Any, loaded: Any, template: Any, path: str, assign: bool | No
         pairs = [dict(enumerate(each)) for each in (objects, loaded, template)]
         return _fill_all(pairs[0], pairs[1], pairs[2], {}, path, assign, of_modules)
     return _TAKEN
+
+
+def _check_attributes(scheduler: Any, state: Any, path: str) -> None:
+    """Schedulers of torch take every key as an attribute: a hostile file would replace their optimizer and methods."""
+    for key in state if isinstance(state, dict) else ():
+        if not isinstance(key, str) or key in ("optimizer", "__class__") or callable(getattr(type(scheduler), key, None)):
+            raise EspalierError(f"{below(path, key)}: no {type(scheduler).__name__} saves that; the file is damaged, or hostile", path=path)
 
 
 def _with_numbers(state: dict[str, Any], path: str) -> dict[str, Any]:

@@ -156,10 +156,11 @@ class Mapped {
     return labels;
   }
 
-  // Saves what is at the key path `at`.
-  void save(const nb::bytes& name, const std::string& label, const std::string& at,
-            bool safetensors, int compression, bool sync, bool replace, unsigned threads,
-            const nb::object& progress) const {
+  // Saves what is at the key path `at`. Tells what a safetensors file cannot hold, which is left
+  // out with `drops` and an error without.
+  std::string save(const nb::bytes& name, const std::string& label, const std::string& at,
+                   bool safetensors, bool drops, int compression, bool sync, bool replace,
+                   unsigned threads, const nb::object& progress) const {
     const std::string path = path_of(name);
     SaveOptions options;
     options.metadata = must(mapped_.metadata(), where_);
@@ -167,6 +168,8 @@ class Mapped {
     options.sync = sync;
     options.replace = replace;
     options.threads = threads;
+    options.unrepresentable = drops ? Unrepresentable::kDrop : Unrepresentable::kError;
+    std::string lost;
     const auto outputs = must(mapped_.outputs(), where_);
     for (const auto& output : outputs) {
       if (output.label != label) continue;
@@ -180,10 +183,12 @@ class Mapped {
             }
             auto saved = save_safetensors(path, state, options);
             if (!saved) return propagate(saved);
+            lost = saved->empty() ? std::string() : saved->to_string();
             return {};
           });
       must(std::move(result), path);
     }
+    return lost;
   }
 
  private:
@@ -219,8 +224,9 @@ void bind_mapping(nb::module_& module) {
       .def("labels", &Mapped::labels)
       .def("map_notes", &Mapped::map_notes)
       .def("lora", &Mapped::lora)
-      .def("save", &Mapped::save, "path"_a, "label"_a, "at"_a, "safetensors"_a, "compression"_a,
-           "sync"_a, "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());
+      .def("save", &Mapped::save, "path"_a, "label"_a, "at"_a, "safetensors"_a, "drops"_a,
+           "compression"_a, "sync"_a, "replace"_a, "threads"_a, "progress"_a.none(),
+           nb::call_guard<Call>());
 }
 
 }  // namespace espalier::python

@@ -1,5 +1,6 @@
 """Key maps: planned, read through, saved, and what is wrong with them."""
 
+import collections
 import json
 import pickle
 import re
@@ -260,9 +261,18 @@ def test_a_model_is_exported_from_a_training_checkpoint(tmp_path):
     assert espalier.load(tmp_path / "part.espalier") == {"lr": 0.1}
     with pytest.raises(espalier.KeyPathError):
         mapped.save(out, at="none")
-    with pytest.raises(espalier.Unsupported, match="safetensors cannot hold step .*; save it to a file that ends in .espalier, which holds all"):
+    with pytest.raises(espalier.Unsupported, match="safetensors cannot hold step .*; save it to a file that ends in .espalier, which holds all, or leave it out"):
         mapped.save(out, at="")
     assert espalier.load(out).keys() == names
+    # A step of a Checkpointer has its number and time in the metadata, and a module has a label.
+    step = collections.OrderedDict(model)
+    espalier.save(path, {"model": step, "optimizer": {}}, metadata={"step": 7, "time": 1.5, "by": "me"})
+    mapped = espalier.map(path, rules, at="model", reverse=True)
+    with pytest.warns(espalier.LossWarning, match="out.safetensors lacks what safetensors cannot hold: .*step .int64.*time .float64"):
+        mapped.save(out, at="model")
+    assert espalier.load(out).keys() == names and espalier.open(out).metadata["by"] == "me"
+    with pytest.raises(espalier.Unsupported, match="step .int64"):
+        mapped.save(out, at="model", unrepresentable="error")
     # Nothing is beside it, or the names are flat.
     espalier.save(path, {"model": model})
     espalier.map(path, rules, at="model", reverse=True).save(out)

@@ -115,7 +115,7 @@ _IN_PYTHON = (
     (
         "; carry the whole tree in the file's metadata (Unrepresentable::kMetadata), or leave out what does not fit "
         "(Unrepresentable::kDrop)",
-        "; save it to a file that ends in .espalier, which holds all",
+        "; save it to a file that ends in .espalier, which holds all, or leave it out (unrepresentable=\"drop\")",
     ),
     ("Limits::", "the limit "),
 )

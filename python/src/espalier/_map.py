@@ -124,6 +124,7 @@ class MappedCheckpoint(Checkpoint):
         path: Path,
         *,
         at: str | None = None,
+        unrepresentable: Literal["drop", "error"] | None = None,
         compression: int = 0,
         sync: bool = True,
         replace: bool = True,
@@ -135,7 +136,9 @@ class MappedCheckpoint(Checkpoint):
         .safetensors, or .espalier and any other one.
 
         `at` saves what is at a key path alone, without the path in the names. A .safetensors file is a model: where map() has an
-        `at`, it gets what is there, and a LossWarning says what stays behind. `at=""` saves all.
+        `at`, it gets what is there, and a LossWarning says what stays behind. `at=""` saves all. What safetensors cannot hold, such as
+        the step in a file's metadata, is left out of such a model, and a LossWarning tells it; elsewhere it is an error.
+        `unrepresentable` chooses "drop" or "error".
 
         A map that writes names with labels makes a file for each: `path` is then a folder, which gets LABEL.espalier. The
         metadata of the inputs comes along, and "espalier.map" says which map it was. The other options are those of
@@ -146,10 +149,14 @@ class MappedCheckpoint(Checkpoint):
                 raise EspalierError("this map makes several files, which are saved to a folder of this machine; copy it to the URL")
             _urls.put(
                 os.fsdecode(path), storage_options, check_bool("replace", replace),
-                lambda local: self.save(local, compression=compression, sync=False, progress=progress, threads=threads),
+                lambda local: self.save(
+                    local, at=at, unrepresentable=unrepresentable, compression=compression, sync=False, progress=progress, threads=threads
+                ),
             )  # fmt: skip
             return
         _urls.check_options(storage_options)
+        if unrepresentable not in (None, "drop", "error"):
+            raise EspalierError(f'unrepresentable must be "drop" or "error", not {unrepresentable!r}')
         level, count = check_compression(compression), check_threads(threads)
         flags = check_bool("sync", sync), check_bool("replace", replace)
         labels = self._mapped.labels()
@@ -164,8 +171,14 @@ class MappedCheckpoint(Checkpoint):
             if is_safetensors and level:
                 raise EspalierError("a safetensors file is not compressed; leave out compression=, or save to .espalier")
             with reporting(progress, f"saving {name}") as report:
-                self._mapped.save(os.fsencode(name), label, where, is_safetensors, level, *flags, count, report)
+                drops = unrepresentable == "drop" or (unrepresentable is None and where != "")
+                lost = self._mapped.save(os.fsencode(name), label, where, is_safetensors, drops, level, *flags, count, report)
+            self._tell_lost(name, lost)
         self._tell_overflows(before)
+
+    def _tell_lost(self, file: str, lost: str) -> None:
+        if lost:
+            self._warn_of_loss(f"{file} lacks what safetensors cannot hold: {lost}")
 
     def _parameters_alone(self, file: str) -> str:
         """The key path of map(at=), or "" if nothing is there. Warns of what is beside it, which `file` will not have."""

@@ -171,9 +171,17 @@ def _identity(info: Mapping[str, Any]) -> tuple[Any, ...]:
 
     Other fields may change by themselves: links that are signed anew, counters, times of access.
     """
+    return (info.get("size"), *(version(info) or _named(info, _TIMES)))
+
+
+def version(info: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a file's info() says of its version; empty if the store has none."""
+    return _named(info, _VERSIONS)
+
+
+def _named(info: Mapping[str, Any], names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     known = {str(name).lower().replace("-", "_"): value for name, value in info.items() if value is not None}
-    named = [(name, str(known[name])) for name in _VERSIONS if name in known]
-    return (info.get("size"), *(named or [(name, str(known[name])) for name in _TIMES if name in known]))
+    return tuple((name, str(known[name])) for name in names if name in known)
 
 
 class Reader:

@@ -8,14 +8,15 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 
 import espalier
 import numpy as np
 import pytest
-from espalier import _object_store, _retry
-from espalier._retention import Retention
+from espalier import _object_store, _retry, _temporary, _urls
+from espalier._retention import Retention, number
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("s3fs")
@@ -398,7 +399,10 @@ def test_the_manifests_are_read_once(monkeypatch, server, run):
             ck.save(step, {}, metrics={"loss": 1})
         requests.clear()
         ck.save(4, {}, metrics={"loss": 1})
-    assert [name for name in requests if name != "LATEST"] == ["step_00000004.json"]
+        assert [name for name in requests if name != "LATEST"] == ["step_00000004.json"]
+        ck._store._objects.write("step_00000009.json", b"")  # of which S3 has no range
+        with pytest.raises(espalier.Corrupt, match="step_00000009.json: this is not the manifest"):
+            ck.path(9)
 
 
 def test_objects_of_strangers():
@@ -412,9 +416,8 @@ def test_objects_of_strangers():
         espalier.Checkpointer("memory://run", background=False).save(5, {"n": 2})
     fs.rm("/run/step_00000005.999999999.json")
     # Not one that this writer found at its first save.
-    fs.pipe("/run/step_00000001.json", b"{}")
+    fs.pipe("/run/step_00000001.json", manifest_of(5, step=1, file="step_" + "\u0660" * 7 + "\u0661.0123456789abcdef.espalier"))
     fs.pipe("/run/step_00000002.json", b" " * (1 << 20) + manifest_of(5, step=2, file="step_00000002.0123456789abcdef.espalier"))
-    fs.pipe("/run/step_\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0663.json", manifest_of(5, step=3))
     with pytest.warns(espalier.DamagedCheckpoint) as told:
         ck.save(6, {"n": 6})
     assert {str(each.message).partition(" ")[0] for each in told} == {f"memory://run/step_0000000{step}.json:" for step in (1, 2)}
@@ -437,7 +440,10 @@ def test_a_hint_is_read_in_part(monkeypatch):
         assert espalier.Checkpointer("memory://run").steps == [5] and len(requests) == expected
 
 
-def test_two_manifests_of_one_object():
+@pytest.mark.parametrize("versions", [(), ("created",)])
+def test_two_manifests_of_one_object(versions, monkeypatch):
+    """In stores without and with versions of objects."""
+    monkeypatch.setattr(_urls, "_VERSIONS", versions)
     fs = MemoryFileSystem()
     with espalier.Checkpointer("memory://run", background=False) as ck:
         ck.save(5, {"n": 1})
@@ -446,10 +452,9 @@ def test_two_manifests_of_one_object():
         ck.save(6, {})
         assert ck.restore(step=5)[0] == {"n": 1} and "step_00000005.json" not in files("memory://run")
     fs.pipe("/run/step_00000005.2.json", manifest_of(5))
-    with espalier.Checkpointer("memory://run", keep=2, background=False) as ck:
+    with espalier.Checkpointer("memory://run", keep=1, background=False) as ck:
         ck.save(7, {})
-        ck.save(8, {})
-        assert len(files("memory://run")) == 5 and ck.steps == [7, 8]
+        assert len(files("memory://run")) == 3 and ck.steps == [7]
 
 
 def test_damage_is_passed_over(monkeypatch):
@@ -561,6 +566,77 @@ def test_the_program_s_end_waits_for_the_upload(server, proxy, run):
     done = subprocess.run([sys.executable, "-c", ENDING, run, json.dumps(options)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert espalier.Checkpointer(run, storage_options=at(server)).restore() == ({"step": 1}, 1)
+
+
+@pytest.mark.parametrize("where", ["folder", "memory"])
+def test_metrics_are_numbers_that_a_float_holds(where, tmp_path):
+    folder = str(tmp_path) if where == "folder" else "memory://run"
+    with espalier.Checkpointer(folder, best=("loss", "min"), background=False) as ck:
+        ck.save(1, {}, metrics={"loss": 10**300})
+        for wrong in (10**400, None, "low", [1.0], np.ones(2)):
+            with pytest.raises(espalier.EspalierError, match="the metric 'loss' of step 2 is no number that a float holds"):
+                ck.save(2, {}, metrics={"loss": wrong})
+        assert ck.steps == [1] and ck.best == 1
+        # Of another program. The library takes ints of 64 bits.
+        if where == "folder":
+            espalier.save(tmp_path / "step_00000002.espalier", {}, metadata={"step": 2, "metrics": {"loss": -(10**20)}})
+        else:
+            data = manifest_of(1, step=2, file="step_00000002.0123456789abcdef.espalier", metrics={"loss": -(10**20)})
+            MemoryFileSystem().pipe("/run/step_00000002.json", data)
+    with espalier.Checkpointer(folder, best=("loss", "min"), keep=1, background=False) as ck:
+        assert ck.steps == [1, 2] and ck.best == 1
+        assert not any(number({"loss": each}, "loss") for each in (10**400, -(2**63) - 1, 2**63, float("nan"), True, "1", None))
+        ck.save(3, {}, metrics={"loss": 10**301})
+        assert ck.steps == [1, 3]
+
+
+def test_no_temporary_file_can_be_written(monkeypatch, tmp_path):
+    ck = espalier.Checkpointer("memory://run", background=False)
+    ck.save(1, {"n": 1})
+    file = ck.path(1)
+    with pytest.raises(espalier.CheckpointOSError, match="No space left on device; set TMPDIR"):
+        _object_store.Objects("memory://run").get(os.path.basename(file), len(MemoryFileSystem().cat(file[8:])), "/dev/full")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    background = espalier.Checkpointer("memory://run")
+    for write in (
+        lambda: ck.save(2, {}), lambda: background.save(2, {}), lambda: espalier.save("memory://x.espalier", {}),
+        lambda: espalier.save_async("memory://x.espalier", {}), ck.restore, lambda: ck.restore(step=1),
+    ):  # fmt: skip
+        with pytest.raises(espalier.CheckpointOSError, match="none: a temporary file cannot be written.*set TMPDIR") as told:
+            write()
+        # It is not the checkpoint that is missing.
+        assert not isinstance(told.value, FileNotFoundError)
+
+
+HOLDER = """
+import os, sys
+from espalier import _temporary
+folder = _temporary.TemporaryFolder()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(*os.listdir(os.path.dirname(folder.name)), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_temporary_folders_of_killed_processes_go(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "espalier-of-another-program").mkdir()
+
+    def left():
+        monkeypatch.setattr(_temporary, "_has_swept", False)
+        with _temporary.TemporaryFolder() as own:
+            return set(os.listdir(tmp_path)) - {os.path.basename(own)}
+
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        try:
+            held = set(holder.stdout.readline().split())  # after a forked child has ended
+            assert len(held) == 2 and left() == held
+        finally:
+            holder.kill()
+    assert left() == {"espalier-of-another-program"}
 
 
 def test_what_cannot_be_a_folder_of_checkpoints(tmp_path):

@@ -17,7 +17,6 @@ import json
 import os
 import re
 import socket
-import tempfile
 import time
 import uuid
 import warnings
@@ -31,6 +30,7 @@ from ._objects import Objects
 from ._progress import Progress, Report, reporting
 from ._retention import Retention, number
 from ._step_store import Saving
+from ._temporary import TemporaryFolder
 from ._uploads import Upload
 
 _VERSION = 1
@@ -56,7 +56,7 @@ class _Manifest(NamedTuple):
 
 class _Fetched(NamedTuple):
     step: int
-    folder: tempfile.TemporaryDirectory[str]
+    folder: TemporaryFolder
     file: str
     where: str
 
@@ -118,7 +118,7 @@ class ObjectStore:
         self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool,
         progress: Report | None,
     ) -> None:  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
+        with TemporaryFolder() as folder:
             file = os.path.join(folder, f"step_{step:08}.espalier")
             _core.save(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, [], False, progress)
             self._commit(step, file, metadata.get("metrics"), None)
@@ -222,11 +222,10 @@ class ObjectStore:
         with self._noting():
             self._objects.write(_HINT, json.dumps([newest[step] for step in in_order[-_HINTED:]]).encode())
         for step in sorted(there):
-            for generation, name in sorted(there[step].items()):
+            for name in sorted(there[step].values()):
                 if name != newest.get(step):
                     with self._noting(), contextlib.suppress(CheckpointNotFound):
-                        self._remove(name, [other for other in there[step].values() if other != name])
-                        del there[step][generation]
+                        self._remove(name, set(there[step].values()) - {name})
 
     def _of_another_writer(self, there: Mapping[int, Mapping[int, str]]) -> _Manifest | None:
         """A step that another process has saved since lock()."""
@@ -422,7 +421,7 @@ class ObjectStore:
         """The step in a file of this machine, whose every byte is intact. `progress` is of the bytes that come."""
         manifest = self._newest(step)
         where = _urls.shown(self._objects.url_of(manifest.file))
-        folder = tempfile.TemporaryDirectory(prefix="espalier-")
+        folder = TemporaryFolder()
         file = os.path.join(folder.name, f"step_{step:08}.espalier")
         try:
             self._objects.get(manifest.file, manifest.bytes, file, progress)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _urls
-from ._errors import CheckpointOSError, Corrupt, EspalierError
+from ._errors import Corrupt, EspalierError
 from ._retry import retried, status_of
+from ._temporary import told
 
 # Stores whose mode="create" is one request that fails if the object exists. Others look first, and two programs may do so at once.
 _CONDITIONAL = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "s3", "s3a"}
@@ -121,17 +122,18 @@ class Objects:
                 "truncated" if reader.size < size else "trailing_bytes",
             )
         reader.expect(True)
-        with open(file, "wb") as out:
+        folder = os.path.dirname(file)
+        with told(folder):
+            out = open(file, "wb")
+        try:
             for offset in range(0, size, _READ):
-                try:
+                with told(folder):
                     out.write(reader.read(offset, min(_READ, size - offset)))
-                except OSError as error:
-                    if isinstance(error, EspalierError):
-                        raise
-                    why = f"{os.path.dirname(file)}: the object cannot be written there: {error}; set TMPDIR to a folder with more room"
-                    raise CheckpointOSError(why, "io_error") from error
                 if report is not None:
                     report(min(offset + _READ, size), size)
+        finally:
+            with told(folder):  # It writes the rest.
+                out.close()
 
     def remove(self, name: str) -> None:
         def ask() -> None:

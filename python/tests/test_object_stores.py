@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -574,7 +575,7 @@ def test_metrics_are_numbers_that_a_float_holds(where, tmp_path):
     with espalier.Checkpointer(folder, best=("loss", "min"), background=False) as ck:
         ck.save(1, {}, metrics={"loss": 10**300})
         for wrong in (10**400, None, "low", [1.0], np.ones(2)):
-            with pytest.raises(espalier.EspalierError, match="the metric 'loss' of step 2 is no number that a float holds"):
+            with pytest.raises(espalier.EspalierError, match="the metric 'loss' of step 2 is not a number that a float can hold"):
                 ck.save(2, {}, metrics={"loss": wrong})
         assert ck.steps == [1] and ck.best == 1
         # Of another program. The library takes ints of 64 bits.
@@ -594,8 +595,21 @@ def test_no_temporary_file_can_be_written(monkeypatch, tmp_path):
     ck = espalier.Checkpointer("memory://run", background=False)
     ck.save(1, {"n": 1})
     file = ck.path(1)
-    with pytest.raises(espalier.CheckpointOSError, match="No space left on device; set TMPDIR"):
-        _object_store.Objects("memory://run").get(os.path.basename(file), len(MemoryFileSystem().cat(file[8:])), "/dev/full")
+    size = len(MemoryFileSystem().cat(file.removeprefix("memory:/")))
+    for target, says in (("/dev/full", "No space left on device"), (str(tmp_path / "none" / "file"), "No such file or directory")):
+        with pytest.raises(espalier.CheckpointOSError, match=f"{says}.*set TMPDIR"):
+            _object_store.Objects("memory://run").get(os.path.basename(file), size, target)
+    large, soft = {"a": np.ones(1 << 17)}, resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write in (
+        lambda: ck.save(2, large), lambda: espalier.save("memory://x.espalier", large),
+        lambda: espalier.save_async("memory://x.espalier", large).result(),
+    ):  # fmt: skip
+        with pytest.raises(espalier.CheckpointOSError, match="/espalier-.*File too large.*set TMPDIR"):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, soft[1]))
+            try:
+                write()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, soft)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     background = espalier.Checkpointer("memory://run")
     for write in (

@@ -259,6 +259,7 @@ def test_what_a_file_system_says_shows_no_token():
     message = str(_urls._explained(ValueError(said), "s3://KEY:SECRET%2F/@bucket/run"))
     assert 'Invalid bucket name "…@bucket": …, … and …;' in message
     assert "SECRET" not in str(_urls._explained(ValueError("no key bucket/x#SECRET"), "s3://bucket/x#SECRET"))
+    assert "no key" in str(_urls._explained(ValueError("no key"), "s3://:@bucket/x"))
 
 
 def test_without_fsspec(tmp_path):

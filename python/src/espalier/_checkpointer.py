@@ -50,7 +50,8 @@ def _number(step: int, name: str, value: Any) -> float:
         as_float = float(value)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise EspalierError(
-            f"the metric {name!r} of step {step} is no number that a float holds: {error}; leave it out, or put it into metadata="
+            f"the metric {name!r} of step {step} is not a number that a float can hold: {error}; leave it out, or put it into "
+            "metadata="
         ) from error
     return value if type(value) is int and is_int64(value) else as_float
 

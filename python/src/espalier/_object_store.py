@@ -25,12 +25,21 @@ from typing import Any, NamedTuple
 
 from . import _core, _urls
 from ._checkpoint import Checkpoint
-from ._errors import CheckpointExists, CheckpointNotFound, CheckpointOSError, Corrupt, EspalierError, Incomplete, KeyPathError, Unsupported
+from ._errors import (
+    CheckpointExists,
+    CheckpointNotFound,
+    CheckpointOSError,
+    Corrupt,
+    EspalierError,
+    Incomplete,
+    KeyPathError,
+    Unsupported,
+)
 from ._objects import Objects
 from ._progress import Progress, Report, reporting
 from ._retention import Retention, number
 from ._step_store import Saving
-from ._temporary import TemporaryFolder
+from ._temporary import TemporaryFolder, told
 from ._uploads import Upload
 
 _VERSION = 1
@@ -118,7 +127,7 @@ class ObjectStore:
         self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool,
         progress: Report | None,
     ) -> None:  # fmt: skip
-        with TemporaryFolder() as folder:
+        with TemporaryFolder() as folder, told(folder):
             file = os.path.join(folder, f"step_{step:08}.espalier")
             _core.save(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, [], False, progress)
             self._commit(step, file, metadata.get("metrics"), None)
@@ -164,9 +173,10 @@ class ObjectStore:
         while True:
             earlier = [each[1] for name in self._known if (each := _numbers(name)) is not None and each[0] == step]
             if (last := max(earlier, default=-1)) == _LAST_GENERATION:
+                where = _urls.shown(self._objects.url_of(_manifest_name(step, last)))
                 raise CheckpointExists(
-                    f"{_urls.shown(self._objects.url_of(_manifest_name(step, last)))}: this has the last number that a manifest of step "
-                    f"{step} can have, so the step cannot be saved; remove it, and make the Checkpointer anew",
+                    f"{where}: this has the last number that a manifest of step {step} can have, so the step cannot be saved; remove "
+                    "it, and make the Checkpointer anew",
                     "file_exists",
                 )
             name = _manifest_name(step, last + 1)
@@ -217,8 +227,9 @@ class ObjectStore:
             self._problems.append(self._taken(other))
         kept = self._kept(there) | {saved} if other is None else set(there)
         newest = {step: there[step][max(there[step])] for step in sorted(kept & set(there))}
-        # In the order of the saves, which that of the steps need not be: the last step may be saved again, or training go back.
-        in_order = sorted(newest, key=lambda step: (step == saved, hinted.index(newest[step]) if newest[step] in hinted else -1))
+        # In the order of the saves. It may differ from that of the steps: training may go back, or save a step again.
+        order = {name: i for i, name in enumerate(hinted)}
+        in_order = sorted(newest, key=lambda step: (step == saved, order.get(newest[step], -1)))
         with self._noting():
             self._objects.write(_HINT, json.dumps([newest[step] for step in in_order[-_HINTED:]]).encode())
         for step in sorted(there):
@@ -324,7 +335,9 @@ class ObjectStore:
             names = json.loads(data)
         except (ValueError, RecursionError):
             return []  # A hint, and the listing has all of it sooner or later.
-        return [name for name in names[-_HINTED:] if isinstance(name, str) and _numbers(name)] if isinstance(names, list) else []
+        if not isinstance(names, list):
+            return []
+        return [name for name in names[-_HINTED:] if isinstance(name, str) and _numbers(name)]
 
     def steps(self) -> list[int]:
         return sorted(self._there())

@@ -60,7 +60,10 @@ class Objects:
         return f"{self._path}/{name}"
 
     def versions(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """What a listing has, which may lack an object that was made a moment ago. By name; empty if the store has no versions."""
+        """The names that a listing has, which may lack an object that was made a moment ago, with the objects' versions.
+
+        A version is empty if the store has none.
+        """
 
         def ask() -> Any:
             self._fs.invalidate_cache(self._path)

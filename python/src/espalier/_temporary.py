@@ -46,14 +46,15 @@ class TemporaryFolder:
 @contextlib.contextmanager
 def told(folder: str) -> Iterator[None]:
     """What the system says of temporary files there, as an error that says what to do."""
+    advice = "set TMPDIR to a folder that exists and has more room"
     try:
         yield
-    except EspalierError:
+    except EspalierError as error:
+        if error.code == "io_error" and str(error).startswith(folder):  # of the library
+            error.args = (f"{error}; {advice}",)
         raise
     except OSError as error:
-        raise CheckpointOSError(
-            f"{folder}: a temporary file cannot be written there: {error}; set TMPDIR to a folder that exists and has more room", "io_error"
-        ) from error
+        raise CheckpointOSError(f"{folder}: a temporary file cannot be written there: {error}; {advice}", "io_error") from error
 
 
 def _locked(folder: str) -> int | None:

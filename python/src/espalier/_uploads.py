@@ -13,7 +13,7 @@ from collections.abc import Callable
 from . import _urls
 from ._errors import Cancelled, EspalierError
 from ._step_store import Saving
-from ._temporary import TemporaryFolder
+from ._temporary import TemporaryFolder, told
 
 Send = Callable[[str, Callable[[int], None]], None]
 
@@ -69,7 +69,8 @@ class Upload:
                 time.sleep(delay)
                 delay = min(2 * delay, 0.02)
             if (failure := self._saving.failure()) is not None:
-                raise failure
+                with told(self._folder.name):
+                    raise failure
             self._size = os.path.getsize(self._file)
             if self._before is not None:
                 self._before.join()

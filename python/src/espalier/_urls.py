@@ -60,8 +60,9 @@ def _without_secrets(said: str, url: str) -> str:
     said = said.replace(url, shown(url))
     if user := _USER.search(url):
         password = user[1].partition(":")[2]
-        for secret in (user[1], *sorted({password, urllib.parse.unquote(password), urllib.parse.quote(password, "")}, key=len)[::-1]):
-            said = said.replace(secret, "…") if secret else said
+        forms = {user[1], password, urllib.parse.unquote(password), urllib.parse.quote(password, "")} - {""}
+        for secret in sorted(forms, key=len, reverse=True):
+            said = said.replace(secret, "…")
     for tail in re.findall(r"[?#].+", url, re.DOTALL):
         said = said.replace(tail, f"{tail[0]}…")
     return re.sub(r"//[^/\s]*@", "//…@", re.sub(r"\?\S+", "?…", said))
@@ -359,11 +360,11 @@ class Reader:
 
 def put(url: str, options: Options, replace: bool, save: Callable[[str], T]) -> T:
     """Calls `save` with the name of a file, and puts that at the URL: never seen in part where a put is atomic."""
-    from ._temporary import TemporaryFolder  # which takes time, and few need
+    from . import _temporary  # which takes time, and few need
 
     fs, path = file_system(url, options)
     check_free(url, options, replace)
-    with TemporaryFolder() as folder:
+    with _temporary.TemporaryFolder() as folder, _temporary.told(folder):
         local = os.path.join(folder, local_name(path))
         result = save(local)
         with told(url):

@@ -5,17 +5,19 @@ import datetime
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 
 import espalier
 import numpy as np
 import pytest
-from espalier import _object_store, _retry
-from espalier._retention import Retention
+from espalier import _object_store, _retry, _temporary, _urls
+from espalier._retention import Retention, number
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("s3fs")
@@ -364,6 +366,98 @@ def test_trouble_of_the_network_is_no_damage(proxy, run):
     assert ck.restore()[1] == 2
 
 
+def manifest_of(step, /, **changes):
+    """The last manifest of a step in memory://run, changed."""
+    names = [name for name in MemoryFileSystem.store if name.startswith(f"/run/step_{step:08}") and name.endswith(".json")]
+    return json.dumps({**json.loads(MemoryFileSystem.store[max(names)].getvalue()), **changes}).encode()
+
+
+@pytest.mark.parametrize("scheme", ["memory", "s3"])
+def test_a_reader_sees_a_name_that_is_used_again(scheme, server, run):
+    """Once no manifest of a step is left, the next one has the first name again."""
+    url, options = (run, at(server)) if scheme == "s3" else ("memory://run", None)
+    fs, path = fsspec.url_to_fs(url, **(options or {}))
+    reader = espalier.Checkpointer(url, best=("loss", "min"), storage_options=options)
+    for run_of, losses in (("first", (2.0, 1.0)), ("anew", (2.0, 3.0))):
+        if run_of == "anew":
+            fs.invalidate_cache()
+            for name in fs.find(path):
+                fs.rm_file(name)
+        with espalier.Checkpointer(url, background=False, storage_options=options) as ck:
+            for step, loss in enumerate(losses):
+                ck.save(step, {"of": run_of}, metrics={"loss": loss})
+        best = losses.index(min(losses))
+        assert reader.best == best and reader.restore(best=True) == ({"of": run_of}, best)
+        assert espalier.load(reader.path(1), storage_options=options) == {"of": run_of}
+
+
+def test_the_manifests_are_read_once(monkeypatch, server, run):
+    """The listing tells which have not changed."""
+    read, requests = _object_store.Objects.read, []
+    monkeypatch.setattr(_object_store.Objects, "read", lambda self, name: requests.append(name) or read(self, name))
+    with espalier.Checkpointer(run, background=False, best=("loss", "min"), keep=9, storage_options=at(server)) as ck:
+        for step in range(1, 4):
+            ck.save(step, {}, metrics={"loss": 1})
+        requests.clear()
+        ck.save(4, {}, metrics={"loss": 1})
+        assert [name for name in requests if name != "LATEST"] == ["step_00000004.json"]
+        ck._store._objects.write("step_00000009.json", b"")  # of which S3 has no range
+        with pytest.raises(espalier.Corrupt, match="step_00000009.json: this is not the manifest"):
+            ck.path(9)
+
+
+def test_objects_of_strangers():
+    """They neither end what the rules remove nor hide a save, and long ones are not read."""
+    fs = MemoryFileSystem()
+    ck = espalier.Checkpointer("memory://run", keep=1, background=False)
+    ck.save(5, {"n": 1})
+    fs.pipe("/run/step_00000005.999999999.json", manifest_of(5))
+    with pytest.raises(espalier.CheckpointOSError, match="step_00000005.999999999.json: this has the last number.*remove it"):
+        # Nothing says that it was saved.
+        espalier.Checkpointer("memory://run", background=False).save(5, {"n": 2})
+    fs.rm("/run/step_00000005.999999999.json")
+    # Not one that this writer found at its first save.
+    fs.pipe("/run/step_00000001.json", manifest_of(5, step=1, file="step_" + "\u0660" * 7 + "\u0661.0123456789abcdef.espalier"))
+    fs.pipe("/run/step_00000002.json", b" " * (1 << 20) + manifest_of(5, step=2, file="step_00000002.0123456789abcdef.espalier"))
+    with pytest.warns(espalier.DamagedCheckpoint) as told:
+        ck.save(6, {"n": 6})
+    assert {str(each.message).partition(" ")[0] for each in told} == {f"memory://run/step_0000000{step}.json:" for step in (1, 2)}
+    assert ck.steps == [1, 2, 6] and json.loads(fs.cat("/run/LATEST")) == ["step_00000006.json"]
+    with pytest.raises(espalier.Corrupt, match="step_00000002.json: this is not the manifest"):
+        ck.path(2)
+    ck.save(7, {"n": 7})
+    assert ck.steps == [1, 2, 7]
+
+
+def test_a_hint_is_read_in_part(monkeypatch):
+    fs = MemoryFileSystem()
+    ck = espalier.Checkpointer("memory://run", background=False)
+    ck.save(5, {"n": 1})
+    read, requests = _object_store.Objects.read, []
+    monkeypatch.setattr(_object_store.Objects, "read", lambda self, name: requests.append(name) or read(self, name))
+    for count, expected in ((1000, 17), (100_000, 1)):
+        fs.pipe("/run/LATEST", json.dumps([f"step_{step:08}.json" for step in range(10, 10 + count)]).encode())
+        requests.clear()
+        assert espalier.Checkpointer("memory://run").steps == [5] and len(requests) == expected
+
+
+@pytest.mark.parametrize("versions", [(), ("created",)])
+def test_two_manifests_of_one_object(versions, monkeypatch):
+    """In stores without and with versions of objects."""
+    monkeypatch.setattr(_urls, "_VERSIONS", versions)
+    fs = MemoryFileSystem()
+    with espalier.Checkpointer("memory://run", background=False) as ck:
+        ck.save(5, {"n": 1})
+    fs.pipe("/run/step_00000005.1.json", manifest_of(5))
+    with espalier.Checkpointer("memory://run", keep=2, background=False) as ck:
+        ck.save(6, {})
+        assert ck.restore(step=5)[0] == {"n": 1} and "step_00000005.json" not in files("memory://run")
+    fs.pipe("/run/step_00000005.2.json", manifest_of(5))
+    with espalier.Checkpointer("memory://run", keep=1, background=False) as ck:
+        ck.save(7, {})
+        assert len(files("memory://run")) == 3 and ck.steps == [7]
+
+
 def test_damage_is_passed_over(monkeypatch):
     fs = MemoryFileSystem()
     ck = espalier.Checkpointer("memory://run", keep=5, background=False)
@@ -379,7 +473,7 @@ def test_damage_is_passed_over(monkeypatch):
     change(4, lambda data: data[:100])
     change(3, lambda data: whole)  # an intact checkpoint of the same size
     fs.pipe("/run/step_00000002.json", b"[" * 200_000)
-    ck = espalier.Checkpointer("memory://run")  # the other one knows manifests, which do not change
+    ck = espalier.Checkpointer("memory://run")
     with pytest.warns(espalier.DamagedCheckpoint) as told:
         assert ck.restore()[1] == 1
     assert [str(each.message).split(" is")[0] for each in told] == [f"step {step}" for step in (5, 4, 3, 2)]
@@ -418,6 +512,14 @@ def test_listings_that_come_late():
         Late.listed = tuple(before)  # as it was before this save: its manifest is missing, the removed one is there
     reader = espalier.Checkpointer("late://run")
     assert reader.restore() == ({"step": 3}, 3) and reader.latest == 3
+    # Of the last saves, and not of the last steps.
+    with espalier.Checkpointer("late://run", keep=None, background=False) as ck:
+        for step in range(4, 30):
+            ck.save(step, {"step": step})
+        Late.listed = tuple(Late.store)
+        ck.save(5, {"step": -5})
+        ck.save(30, {})
+    assert espalier.Checkpointer("late://run").restore(step=5) == ({"step": -5}, 5)
 
 
 def test_saves_of_one_file(proxy, run):
@@ -465,6 +567,90 @@ def test_the_program_s_end_waits_for_the_upload(server, proxy, run):
     done = subprocess.run([sys.executable, "-c", ENDING, run, json.dumps(options)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert espalier.Checkpointer(run, storage_options=at(server)).restore() == ({"step": 1}, 1)
+
+
+@pytest.mark.parametrize("where", ["folder", "memory"])
+def test_metrics_are_numbers_that_a_float_holds(where, tmp_path):
+    folder = str(tmp_path) if where == "folder" else "memory://run"
+    with espalier.Checkpointer(folder, best=("loss", "min"), background=False) as ck:
+        ck.save(1, {}, metrics={"loss": 10**300})
+        for wrong in (10**400, None, "low", [1.0], np.ones(2)):
+            with pytest.raises(espalier.EspalierError, match="the metric 'loss' of step 2 is not a number that a float can hold"):
+                ck.save(2, {}, metrics={"loss": wrong})
+        assert ck.steps == [1] and ck.best == 1
+        # Of another program. The library takes ints of 64 bits.
+        if where == "folder":
+            espalier.save(tmp_path / "step_00000002.espalier", {}, metadata={"step": 2, "metrics": {"loss": -(10**20)}})
+        else:
+            data = manifest_of(1, step=2, file="step_00000002.0123456789abcdef.espalier", metrics={"loss": -(10**20)})
+            MemoryFileSystem().pipe("/run/step_00000002.json", data)
+    with espalier.Checkpointer(folder, best=("loss", "min"), keep=1, background=False) as ck:
+        assert ck.steps == [1, 2] and ck.best == 1
+        assert not any(number({"loss": each}, "loss") for each in (10**400, -(2**63) - 1, 2**63, float("nan"), True, "1", None))
+        ck.save(3, {}, metrics={"loss": 10**301})
+        assert ck.steps == [1, 3]
+
+
+def test_no_temporary_file_can_be_written(monkeypatch, tmp_path):
+    ck = espalier.Checkpointer("memory://run", background=False)
+    ck.save(1, {"n": 1})
+    file = ck.path(1)
+    size = len(MemoryFileSystem().cat(file.removeprefix("memory:/")))
+    for target, says in (("/dev/full", "No space left on device"), (str(tmp_path / "none" / "file"), "No such file or directory")):
+        with pytest.raises(espalier.CheckpointOSError, match=f"{says}.*set TMPDIR"):
+            _object_store.Objects("memory://run").get(os.path.basename(file), size, target)
+    large, soft = {"a": np.ones(1 << 17)}, resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write in (
+        lambda: ck.save(2, large), lambda: espalier.save("memory://x.espalier", large),
+        lambda: espalier.save_async("memory://x.espalier", large).result(),
+    ):  # fmt: skip
+        with pytest.raises(espalier.CheckpointOSError, match="/espalier-.*File too large.*set TMPDIR"):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, soft[1]))
+            try:
+                write()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    background = espalier.Checkpointer("memory://run")
+    for write in (
+        lambda: ck.save(2, {}), lambda: background.save(2, {}), lambda: espalier.save("memory://x.espalier", {}),
+        lambda: espalier.save_async("memory://x.espalier", {}), ck.restore, lambda: ck.restore(step=1),
+    ):  # fmt: skip
+        with pytest.raises(espalier.CheckpointOSError, match="none: a temporary file cannot be written.*set TMPDIR") as told:
+            write()
+        # It is not the checkpoint that is missing.
+        assert not isinstance(told.value, FileNotFoundError)
+
+
+HOLDER = """
+import os, sys
+from espalier import _temporary
+folder = _temporary.TemporaryFolder()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(*os.listdir(os.path.dirname(folder.name)), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_temporary_folders_of_killed_processes_go(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "espalier-of-another-program").mkdir()
+
+    def left():
+        monkeypatch.setattr(_temporary, "_has_swept", False)
+        with _temporary.TemporaryFolder() as own:
+            return set(os.listdir(tmp_path)) - {os.path.basename(own)}
+
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        try:
+            held = set(holder.stdout.readline().split())  # after a forked child has ended
+            assert len(held) == 2 and left() == held
+        finally:
+            holder.kill()
+    assert left() == {"espalier-of-another-program"}
 
 
 def test_what_cannot_be_a_folder_of_checkpoints(tmp_path):

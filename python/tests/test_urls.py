@@ -254,6 +254,12 @@ def test_what_a_file_system_says_shows_no_token():
     said = "Max retries: /webhdfs/v1/x?delegation=SECRET&op=OPEN; to ftp://user:SECRET@h/x?token=SECRET (refused)"
     message = str(_urls._explained(RuntimeError(said), "webhdfs://h/x"))
     assert "SECRET" not in message and "Max retries: /webhdfs/v1/x?… to ftp://…@h/x?… (refused)" in message
+    # What it makes of the URL, and does not show as one.
+    said = 'Invalid bucket name "KEY:SECRET%2F/@bucket": SECRET%2F/, SECRET// and SECRET%252F%2F'
+    message = str(_urls._explained(ValueError(said), "s3://KEY:SECRET%2F/@bucket/run"))
+    assert 'Invalid bucket name "…@bucket": …, … and …;' in message
+    assert "SECRET" not in str(_urls._explained(ValueError("no key bucket/x#SECRET"), "s3://bucket/x#SECRET"))
+    assert "no key" in str(_urls._explained(ValueError("no key"), "s3://:@bucket/x"))
 
 
 def test_without_fsspec(tmp_path):

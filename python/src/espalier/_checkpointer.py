@@ -14,7 +14,7 @@ from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
 from ._ranks import OneProcess, Ranks
-from ._retention import number
+from ._retention import is_int64, number
 from ._step_store import OfRanks, StepStore, shared_store, step_store
 from ._visible import visible
 
@@ -43,6 +43,17 @@ def _rule(best: Best | None) -> _Rule | None:
     if order not in ("min", "max"):
         raise EspalierError(f'the order of `best` must be "min" or "max", not {order!r}')
     return _Rule(name, order == "max", check_int("the count of best", count, 1))
+
+
+def _number(step: int, name: str, value: Any) -> float:
+    try:
+        as_float = float(value)
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise EspalierError(
+            f"the metric {name!r} of step {step} is not a number that a float can hold: {error}; leave it out, or put it into "
+            "metadata="
+        ) from error
+    return value if type(value) is int and is_int64(value) else as_float
 
 
 class Checkpointer:
@@ -210,7 +221,7 @@ class Checkpointer:
                 f"step {step} has the metrics {', '.join(map(repr, given)) or 'of an empty dict'}, and best= goes by "
                 f"{self._best.name!r}; correct one of them, or leave out metrics= where it is not measured"
             )
-        return {name: value if type(value) in (int, float) else float(value) for name, value in given.items()}
+        return {name: _number(step, name, value) for name, value in given.items()}
 
     def wait(self) -> None:
         """Waits for the save that goes on, and raises its error."""

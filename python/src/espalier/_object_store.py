@@ -3,7 +3,7 @@
     step_00000100.0123456789abcdef.espalier   the checkpoint, under a name of its own
     step_00000100.json                        its manifest, which names it: the step exists from then on
     step_00000100.1.json                      the manifest of a later save of the same step, which counts in its place
-    LATEST                                    the names of the newest manifests, for listings that come late
+    LATEST                                    the names of the manifests that were made last, for listings that come late
 
 No object but LATEST is ever replaced: a request that is repeated writes the same bytes, and what a reader has found does not
 change. A save makes the checkpoint first, then the manifest, on condition that there is none. What is removed goes the other way
@@ -17,27 +17,37 @@ import json
 import os
 import re
 import socket
-import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _core, _urls
 from ._checkpoint import Checkpoint
-from ._errors import CheckpointNotFound, CheckpointOSError, Corrupt, EspalierError, Incomplete, KeyPathError, Unsupported
+from ._errors import (
+    CheckpointExists,
+    CheckpointNotFound,
+    CheckpointOSError,
+    Corrupt,
+    EspalierError,
+    Incomplete,
+    KeyPathError,
+    Unsupported,
+)
 from ._objects import Objects
 from ._progress import Progress, Report, reporting
 from ._retention import Retention, number
 from ._step_store import Saving
+from ._temporary import TemporaryFolder, told
 from ._uploads import Upload
 
 _VERSION = 1
 _HINT = "LATEST"
 _HINTED = 16
-_MANIFEST = re.compile(r"step_(\d{8,19})(?:\.([1-9]\d{0,8}))?\.json")
-_DATA = re.compile(r"step_(\d{8,19})\.[0-9a-f]{16}\.espalier")
+_MANIFEST = re.compile(r"step_([0-9]{8,19})(?:\.([1-9][0-9]{0,8}))?\.json")
+_LAST_GENERATION = 999_999_999
+_DATA = re.compile(r"step_([0-9]{8,19})\.[0-9a-f]{16}\.espalier")
 # What belongs to no step may be of a save that goes on. No upload takes longer.
 _ABANDONED = 24 * 3600
 
@@ -55,7 +65,7 @@ class _Manifest(NamedTuple):
 
 class _Fetched(NamedTuple):
     step: int
-    folder: tempfile.TemporaryDirectory[str]
+    folder: TemporaryFolder
     file: str
     where: str
 
@@ -80,7 +90,8 @@ class ObjectStore:
         self._objects = Objects(url, options)
         self._retention, self._threads = retention, threads
         self._id = uuid.uuid4().hex
-        self._read_before: dict[str, _Manifest] = {}  # by name; they do not change
+        self._listed: dict[str, tuple[tuple[str, str], ...]] = {}  # the last listing, with versions where the store has them
+        self._read_before: dict[str, tuple[tuple[tuple[str, str], ...], _Manifest]] = {}  # by name, with the version
         self._is_locked = False
         self._known: set[str] = set()  # the manifests that were there at lock(), and our own
         self._own: set[str] = set()  # which a listing may lack for a moment
@@ -116,7 +127,7 @@ class ObjectStore:
         self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool,
         progress: Report | None,
     ) -> None:  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
+        with TemporaryFolder() as folder, told(folder):
             file = os.path.join(folder, f"step_{step:08}.espalier")
             _core.save(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, [], False, progress)
             self._commit(step, file, metadata.get("metrics"), None)
@@ -161,8 +172,16 @@ class ObjectStore:
         """Makes the manifest, with which the step exists."""
         while True:
             earlier = [each[1] for name in self._known if (each := _numbers(name)) is not None and each[0] == step]
-            name = _manifest_name(step, max(earlier, default=-1) + 1)
+            if (last := max(earlier, default=-1)) == _LAST_GENERATION:
+                where = _urls.shown(self._objects.url_of(_manifest_name(step, last)))
+                raise CheckpointExists(
+                    f"{where}: this has the last number that a manifest of step {step} can have, so the step cannot be saved; remove "
+                    "it, and make the Checkpointer anew",
+                    "file_exists",
+                )
+            name = _manifest_name(step, last + 1)
             is_made = self._objects.create(name, manifest)
+            self._read_before.pop(name, None)
             found = None if is_made else self._manifest(name)
             if found is None or found.file == file:  # ours; its answer was lost
                 break
@@ -194,7 +213,8 @@ class ObjectStore:
 
     def _tidy(self, saved: int) -> None:
         """Writes the hint, and removes what the rules do not keep."""
-        there = self._there()
+        hinted = self._hinted()
+        there = self._there(hinted)
         if self._ignores_conditions:
             self._problems.append(
                 EspalierError(
@@ -206,21 +226,29 @@ class ObjectStore:
         if other is not None:  # What it has saved may be what it goes on from.
             self._problems.append(self._taken(other))
         kept = self._kept(there) | {saved} if other is None else set(there)
-        newest = [there[step][max(there[step])] for step in sorted(kept & set(there))]
+        newest = {step: there[step][max(there[step])] for step in sorted(kept & set(there))}
+        # In the order of the saves. It may differ from that of the steps: training may go back, or save a step again.
+        order = {name: i for i, name in enumerate(hinted)}
+        in_order = sorted(newest, key=lambda step: (step == saved, order.get(newest[step], -1)))
         with self._noting():
-            self._objects.write(_HINT, json.dumps(newest[-_HINTED:]).encode())
-        for name in sorted(name for names in there.values() for name in names.values()):
-            if name not in newest:
-                with self._noting(), contextlib.suppress(CheckpointNotFound):
-                    self._remove(name)
+            self._objects.write(_HINT, json.dumps([newest[step] for step in in_order[-_HINTED:]]).encode())
+        for step in sorted(there):
+            for name in sorted(there[step].values()):
+                if name != newest.get(step):
+                    with self._noting(), contextlib.suppress(CheckpointNotFound):
+                        self._remove(name, set(there[step].values()) - {name})
 
     def _of_another_writer(self, there: Mapping[int, Mapping[int, str]]) -> _Manifest | None:
         """A step that another process has saved since lock()."""
         for name in {name for names in there.values() for name in names.values()} - self._known:
+            # Unsupported ends it all: a later version saves here.
             with contextlib.suppress(CheckpointNotFound):
-                if (found := self._manifest(name)).writer != self._writer:
-                    return found
-                self._known.add(name)  # of a save of ours that gave up, and was made all the same
+                try:
+                    if (found := self._manifest(name)).writer != self._writer:
+                        return found
+                    self._known.add(name)  # of a save of ours that gave up, and was made all the same
+                except Corrupt as error:  # No Checkpointer makes such ones.
+                    self._problems.append(error)
         return None
 
     def _kept(self, there: Mapping[int, Mapping[int, str]]) -> set[int]:
@@ -246,11 +274,15 @@ class ObjectStore:
             )
         return rule.kept(metrics) | unread
 
-    def _remove(self, name: str) -> None:
-        """Removes a manifest, and then what it names."""
-        manifest = self._manifest(name)
+    def _remove(self, name: str, others: Iterable[str]) -> None:
+        """Removes a manifest, and then what it names, unless others of its step name that, too."""
+        manifest, needed = self._manifest(name), set[str]()
+        for other in others:
+            with contextlib.suppress(CheckpointNotFound):
+                needed.add(self._manifest(other).file)
         self._objects.remove(name)
-        self._objects.remove(manifest.file)
+        if manifest.file not in needed:
+            self._objects.remove(manifest.file)
         self._read_before.pop(name, None)
         self._known.discard(name)
         self._own.discard(name)
@@ -261,8 +293,7 @@ class ObjectStore:
             return
         self._swept = time.monotonic()
         by_step: dict[int, list[str]] = {}
-        names = self._objects.names()
-        for name in names:
+        for name in self._objects.versions():
             if found := _DATA.fullmatch(name):
                 by_step.setdefault(int(found[1]), []).append(name)
         there = self._there()
@@ -284,10 +315,11 @@ class ObjectStore:
 
     # Finding
 
-    def _there(self) -> dict[int, dict[int, str]]:
+    def _there(self, hinted: list[str] | None = None) -> dict[int, dict[int, str]]:
         """The names of the manifests, by step and generation."""
-        names = self._objects.names()
-        missing = (self._hinted() | self._own) - names
+        self._listed = self._objects.versions()
+        names = set(self._listed)
+        missing = ({*(self._hinted() if hinted is None else hinted)} | self._own) - names
         found = {name for name in missing if self._objects.read(name) is not None}
         self._own -= missing - found  # another process has removed them
         there: dict[int, dict[int, str]] = {}
@@ -296,12 +328,16 @@ class ObjectStore:
                 there.setdefault(numbers[0], {})[numbers[1]] = name
         return there
 
-    def _hinted(self) -> set[str]:
+    def _hinted(self) -> list[str]:
+        """The names of the manifests that were made last, in the order of their saves."""
+        data = self._objects.read(_HINT) or b"[]"
         try:
-            names = json.loads(self._objects.read(_HINT) or b"[]")
+            names = json.loads(data)
         except (ValueError, RecursionError):
-            return set()  # A hint, and the listing has all of it sooner or later.
-        return {name for name in names if isinstance(name, str) and _numbers(name)} if isinstance(names, list) else set()
+            return []  # A hint, and the listing has all of it sooner or later.
+        if not isinstance(names, list):
+            return []
+        return [name for name in names[-_HINTED:] if isinstance(name, str) and _numbers(name)]
 
     def steps(self) -> list[int]:
         return sorted(self._there())
@@ -315,12 +351,18 @@ class ObjectStore:
 
     def _manifest(self, name: str) -> _Manifest:
         """CheckpointNotFound; Corrupt."""
-        if name not in self._read_before:
-            data = self._objects.read(name)
-            if data is None:
-                raise CheckpointNotFound(f"{_urls.shown(self._objects.url_of(name))}: the step was removed", "file_not_found")
-            self._read_before[name] = self._parsed(name, data)
-        return self._read_before[name]
+        # A name may be used again, by a later save of the step or by a run that was begun anew.
+        version = self._listed.get(name)
+        before = self._read_before.get(name)
+        if version and before is not None and before[0] == version:
+            return before[1]
+        data = self._objects.read(name)
+        if data is None:
+            raise CheckpointNotFound(f"{_urls.shown(self._objects.url_of(name))}: the step was removed", "file_not_found")
+        manifest = self._parsed(name, data)
+        if version:
+            self._read_before[name] = version, manifest
+        return manifest
 
     def _parsed(self, name: str, data: bytes) -> _Manifest:
         where = _urls.shown(self._objects.url_of(name))
@@ -392,7 +434,7 @@ class ObjectStore:
         """The step in a file of this machine, whose every byte is intact. `progress` is of the bytes that come."""
         manifest = self._newest(step)
         where = _urls.shown(self._objects.url_of(manifest.file))
-        folder = tempfile.TemporaryDirectory(prefix="espalier-")
+        folder = TemporaryFolder()
         file = os.path.join(folder.name, f"step_{step:08}.espalier")
         try:
             self._objects.get(manifest.file, manifest.bytes, file, progress)

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _urls
-from ._errors import CheckpointOSError, Corrupt, EspalierError
+from ._errors import Corrupt, EspalierError
 from ._retry import retried, status_of
+from ._temporary import told
 
 # Stores whose mode="create" is one request that fails if the object exists. Others look first, and two programs may do so at once.
 _CONDITIONAL = {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "s3", "s3a"}
 _READ = 32 << 20  # bytes at a time
+_SMALL = 1 << 20
 
 
 class Objects:
@@ -57,8 +59,11 @@ class Objects:
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"
 
-    def names(self) -> set[str]:
-        """What a listing has, which may lack an object that was made a moment ago."""
+    def versions(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """The names that a listing has, which may lack an object that was made a moment ago, with the objects' versions.
+
+        A version is empty if the store has none.
+        """
 
         def ask() -> Any:
             self._fs.invalidate_cache(self._path)
@@ -67,16 +72,20 @@ class Objects:
             except FileNotFoundError:
                 return []
 
-        return {entry["name"].rpartition("/")[2] for entry in self._ask(ask) if entry["type"] == "file"}
+        return {entry["name"].rpartition("/")[2]: _urls.version(entry) for entry in self._ask(ask) if entry["type"] == "file"}
 
     def read(self, name: str) -> bytes | None:
-        """A small object; None if there is none."""
+        """A small object, and of others the first MiB; None if there is none."""
 
         def ask() -> bytes | None:
             try:
-                return bytes(self._fs.cat_file(self._at(name)))
+                return bytes(self._fs.cat_file(self._at(name), start=0, end=_SMALL)[:_SMALL])
             except FileNotFoundError:
                 return None
+            except Exception as error:
+                if status_of(error) != 416:  # An empty object has no range.
+                    raise
+                return b""
 
         return self._ask(ask, name)  # type: ignore[no-any-return]
 
@@ -116,17 +125,18 @@ class Objects:
                 "truncated" if reader.size < size else "trailing_bytes",
             )
         reader.expect(True)
-        with open(file, "wb") as out:
+        folder = os.path.dirname(file)
+        with told(folder):
+            out = open(file, "wb")
+        try:
             for offset in range(0, size, _READ):
-                try:
+                with told(folder):
                     out.write(reader.read(offset, min(_READ, size - offset)))
-                except OSError as error:
-                    if isinstance(error, EspalierError):
-                        raise
-                    why = f"{os.path.dirname(file)}: the object cannot be written there: {error}; set TMPDIR to a folder with more room"
-                    raise CheckpointOSError(why, "io_error") from error
                 if report is not None:
                     report(min(offset + _READ, size), size)
+        finally:
+            with told(folder):  # It writes the rest.
+                out.close()
 
     def remove(self, name: str) -> None:
         def ask() -> None:

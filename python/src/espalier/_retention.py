@@ -29,5 +29,12 @@ class Retention(NamedTuple):
 
 
 def number(metrics: Mapping[str, float] | None, name: str) -> float | None:
+    """A metric; None if there is none, or none that the library takes: NaN, or an int beyond 64 bits."""
     found = (metrics or {}).get(name)
-    return found if isinstance(found, (int, float)) and not isinstance(found, bool) and not math.isnan(found) else None
+    if type(found) is int:
+        return float(found) if is_int64(found) else None
+    return found if isinstance(found, float) and not math.isnan(found) else None
+
+
+def is_int64(value: int) -> bool:
+    return -(2**63) <= value < 2**63

@@ -6,7 +6,6 @@ import atexit
 import concurrent.futures.thread  # noqa: F401  # see the end of this file
 import contextlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from . import _urls
 from ._errors import Cancelled, EspalierError
 from ._step_store import Saving
+from ._temporary import TemporaryFolder, told
 
 Send = Callable[[str, Callable[[int], None]], None]
 
@@ -26,7 +26,7 @@ class Upload:
     """
 
     def __init__(self, target: str, name: str, begin: Callable[[str], Saving], send: Send):
-        self._folder = tempfile.TemporaryDirectory(prefix="espalier-")
+        self._folder = TemporaryFolder()
         self._file = os.path.join(self._folder.name, name)
         try:
             self._saving = begin(self._file)
@@ -69,7 +69,8 @@ class Upload:
                 time.sleep(delay)
                 delay = min(2 * delay, 0.02)
             if (failure := self._saving.failure()) is not None:
-                raise failure
+                with told(self._folder.name):
+                    raise failure
             self._size = os.path.getsize(self._file)
             if self._before is not None:
                 self._before.join()
@@ -80,8 +81,7 @@ class Upload:
             self._failure = error
         finally:
             self._before = None
-            with contextlib.suppress(OSError):
-                self._folder.cleanup()
+            self._folder.cleanup()
             with _lock:
                 if _last.get(self._target) is self:
                     del _last[self._target]

@@ -22,6 +22,7 @@ from ._errors import CheckpointExists, CheckpointOSError, EspalierError, Missing
 from ._retry import ShortAnswer, retried
 
 Options = Mapping[str, Any] | None
+_USER = re.compile(r"://([^/]*:.*|[^/]*)@", re.DOTALL)
 T = TypeVar("T")
 
 # For long reads, which the library does not announce chunk by chunk: so much at once, as requests of this size.
@@ -50,8 +51,21 @@ def is_url(path: object) -> bool:
 def shown(url: str) -> str:
     """The URL as messages may have it: without a password or a token, which end up in logs."""
     # A password may have an @ or a / in it, though it should not.
-    without_user = re.sub(r"://(?:[^/]*:.*|[^/]*)@", "://…@", url, flags=re.DOTALL)
+    without_user = _USER.sub("://…@", url)
     return re.sub(r"([?#]).*", r"\1…", without_user, count=1, flags=re.DOTALL)
+
+
+def _without_secrets(said: str, url: str) -> str:
+    """What a file system says of a URL, which may be of a part of it, of what a redirect gave, or of the password."""
+    said = said.replace(url, shown(url))
+    if user := _USER.search(url):
+        password = user[1].partition(":")[2]
+        forms = {user[1], password, urllib.parse.unquote(password), urllib.parse.quote(password, "")} - {""}
+        for secret in sorted(forms, key=len, reverse=True):
+            said = said.replace(secret, "…")
+    for tail in re.findall(r"[?#].+", url, re.DOTALL):
+        said = said.replace(tail, f"{tail[0]}…")
+    return re.sub(r"//[^/\s]*@", "//…@", re.sub(r"\?\S+", "?…", said))
 
 
 def is_http(url: str) -> bool:
@@ -99,7 +113,7 @@ def file_system(url: str, options: Options) -> tuple[Any, str]:
     except CheckpointOSError as error:
         if not isinstance(error.__cause__, (TypeError, ValueError)):
             raise
-        why = str(error.__cause__).replace(url, shown(url))
+        why = _without_secrets(str(error.__cause__), url)
         raise EspalierError(
             f"{shown(url)}: fsspec cannot open this: {why}; correct the URL or storage_options=, or install the package for such URLs"
         ) from error.__cause__
@@ -126,9 +140,8 @@ def _explained(error: Exception, url: str) -> EspalierError:
         reason = cause
     status = getattr(reason, "status", None)
     # With its status comes the whole URL.
-    why = f"{status} {getattr(reason, 'message', '')}" if type(status) is int else str(reason).replace(url, name)
-    # Those that a file system or a redirect made have tokens, too.
-    why = re.sub(r"//[^/\s]*@", "//…@", re.sub(r"\?\S+", "?…", why)) or type(reason).__name__
+    said = f"{status} {getattr(reason, 'message', '')}" if type(status) is int else str(reason)
+    why = _without_secrets(said, url) or type(reason).__name__
     if isinstance(reason, FileNotFoundError) or status in (404, 410):
         return not_found(f"{name}: no file is there; correct the URL", name)
     if isinstance(reason, ImportError):
@@ -171,9 +184,17 @@ def _identity(info: Mapping[str, Any]) -> tuple[Any, ...]:
 
     Other fields may change by themselves: links that are signed anew, counters, times of access.
     """
+    return (info.get("size"), *(version(info) or _named(info, _TIMES)))
+
+
+def version(info: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a file's info() says of its version; empty if the store has none."""
+    return _named(info, _VERSIONS)
+
+
+def _named(info: Mapping[str, Any], names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     known = {str(name).lower().replace("-", "_"): value for name, value in info.items() if value is not None}
-    named = [(name, str(known[name])) for name in _VERSIONS if name in known]
-    return (info.get("size"), *(named or [(name, str(known[name])) for name in _TIMES if name in known]))
+    return tuple((name, str(known[name])) for name in names if name in known)
 
 
 class Reader:
@@ -339,11 +360,11 @@ class Reader:
 
 def put(url: str, options: Options, replace: bool, save: Callable[[str], T]) -> T:
     """Calls `save` with the name of a file, and puts that at the URL: never seen in part where a put is atomic."""
-    import tempfile  # which takes time, and few need
+    from . import _temporary  # which takes time, and few need
 
     fs, path = file_system(url, options)
     check_free(url, options, replace)
-    with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
+    with _temporary.TemporaryFolder() as folder, _temporary.told(folder):
         local = os.path.join(folder, local_name(path))
         result = save(local)
         with told(url):

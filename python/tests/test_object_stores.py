@@ -76,6 +76,7 @@ F32 = np.arange(6, dtype=np.float32)
 
 
 @pytest.mark.parametrize("where", ["folder", "memory", "s3"])
+
 def test_the_same_program_on_a_folder_and_in_stores(where, tmp_path, server, run):
     """Only the path changes; for S3 also what a program's environment would say."""
     folder = {"folder": tmp_path / "run", "memory": "memory://deep/run/", "s3": run}[where]
@@ -486,6 +487,13 @@ def test_damage_is_passed_over(monkeypatch):
         ck2 = espalier.Checkpointer("memory://run", keep=4, best=("m", "min"), background=False)
         ck2.save(6, {}, metrics={"m": 1})
     assert ck2.steps == [2, 3, 4, 5, 6]
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_folder(server):
+    ck = espalier.Checkpointer("s3://buckets/run", storage_options=at(server))
+    for call in (ck.restore, lambda: ck.steps, lambda: ck.save(1, {})):
+        with pytest.raises(espalier.CheckpointNotFound, match="there is no bucket 'buckets'"):
+            call()
 
 
 class Late(Plain):

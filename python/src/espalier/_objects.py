@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _urls
-from ._errors import Corrupt, EspalierError
+from ._errors import CheckpointNotFound, Corrupt, EspalierError
 from ._retry import retried, status_of
 from ._temporary import told
 
@@ -70,6 +70,10 @@ class Objects:
             try:
                 return self._fs.ls(self._path, detail=True)
             except FileNotFoundError:
+                # A training that begins anew, as its bucket's name is misspelt, is noticed too late.
+                bucket, _, below = self._path.partition("/")
+                if below and self.is_conditional and self._fs.protocol != "memory" and not self._fs.exists(bucket):
+                    raise CheckpointNotFound(f"{self.shown}: there is no bucket {bucket!r}; make it, or correct the URL", "not_found") from None
                 return []
 
         return {entry["name"].rpartition("/")[2]: _urls.version(entry) for entry in self._ask(ask) if entry["type"] == "file"}

@@ -312,6 +312,42 @@ def rules(folder):
     assert ck.steps == [1]
 
 
+def ties(folder):
+    """Tensors that share memory, and those of which one rank alone says so."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    one_row, rows = (distribute_tensor(torch.ones(n, 3), mesh, [Shard(0)]) for n in (1, 4))
+    numbers = torch.tensor([1 + 2j, 3 + 4j])
+    array = np.arange(4.0)
+    state = {
+        "x": numbers, "conj": numbers.conj(), "imag": numbers.imag, "neg": numbers.conj().imag,
+        "tied": [one_row, one_row, rows, rows],  # rank 1 has nothing of the one row
+        "one": rows, "other": rows if rank == 0 else rows * 2,
+        "arrays": [array, array, espalier.AxisNamed(array, ("x",)), espalier.Packed("i4", (8,), np.ones(4, np.uint8))],
+        "set": frozenset({(1, 2)}),
+    }  # fmt: skip
+    begun, plain = threading.Event(), _rank_files.write
+    _rank_files.write = lambda *given, **options: (begun.wait(60), plain(*given, **options))[1]
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    ck.save(1, state, per_rank={"named": state["arrays"][2]})
+    array += 5
+    state["arrays"][3].data[:] = 0
+    begun.set()
+    ck.close()
+    found = espalier.load(ck.path(1), exact=True)
+    for name in ("x", "conj", "imag", "neg"):
+        assert np.array_equal(found[name], state[name].resolve_conj().resolve_neg()), name
+    assert [each.tolist() for each in found["tied"]] == [[[1] * 3] * n for n in (1, 1, 4, 4)]
+    assert found["one"].tolist() == [[1] * 3] * 4 and found["other"].tolist() == [[1] * 3] * 2 + [[2] * 3] * 2
+    wanted = np.arange(4.0)
+    first, second, named, packed = found["arrays"]
+    assert np.array_equal(first, wanted) and first is second and np.array_equal(named.array, wanted) and named.axis_names == ("x",)
+    assert packed.astype(int).tolist() == [1, 0] * 4 and found["set"].value.elements == ((1, 2),)
+    assert np.array_equal(ck.load_per_rank(1)["named"], wanted)
+    with espalier.Checkpointer(folder / "parts", distributed=True) as ck, pytest.raises(espalier.EspalierError, match="w"):
+        ck.save(1, {"w": DTensor.from_local(torch.ones(2 + rank, 3), mesh, [Shard(0)], run_check=False)})
+
+
 def on_a_mesh(folder, saves):
     """Four ranks save a model that is cut by FSDP and by tensor parallelism; others take it over as they cut theirs."""
     torch.manual_seed(0 if saves else 1)
@@ -353,7 +389,7 @@ def example(folder):
     assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, on_a_mesh, example)}
+TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, ties, on_a_mesh, example)}
 
 
 if __name__ == "__main__":

@@ -127,6 +127,10 @@ def test_rank_0_decides(run, tmp_path):
     run.well("rules", tmp_path)
 
 
+def test_what_is_tied_and_what_only_seems_so(run, tmp_path):
+    run.well("ties", tmp_path)
+
+
 def test_the_example_resumes(run, tmp_path):
     run.well("example", tmp_path)
 

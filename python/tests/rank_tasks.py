@@ -245,6 +245,10 @@ def fail_in_one(folder):
         refused_one.save(2, {"w": torch.ones(3)})
     assert error.value.code == "folder_in_use" and os.listdir(held).count("step_00000001.espalier") == 1
     assert not [name for name in os.listdir(held) if ".r0" in name]
+    # So is a second one of this job, which would remove files of saves of the first.
+    second = espalier.Checkpointer(folder / "run", distributed=True)
+    with pytest.raises(espalier.CheckpointOSError, match="another Checkpointer of this program"):
+        second.save(3, {})
     if rank == 0:
         holder.communicate(b"\n")
     # Another job on the folder is refused, and reads.
@@ -252,7 +256,66 @@ def fail_in_one(folder):
     if rank == 0:
         done = subprocess.run([sys.executable, "-c", other, str(folder / "run")], capture_output=True, text=True)
         assert "(code folder_in_use)" in done.stderr.splitlines()[-1]
+    assert second.restore(framework="torch")[1] == 2
     ck.close()
+    assert second.save(3, {})
+    second.close()
+    assert second.steps == [1, 2, 3]
+
+
+def forked(folder):
+    """A child that one rank forks has no part in the group."""
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    ck.save(1, {"w": torch.ones(3)})
+    ck.wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        for call in (lambda: ck.save(2, {}), ck.restore, lambda: ck.load_per_rank(1), ck.close):
+            try:
+                call()
+            except espalier.EspalierError as error:
+                if "which this one was forked from" in str(error):
+                    continue
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert ck.save(2, {"w": torch.ones(3)})
+    ck.close()
+    assert ck.steps == [1, 2]
+
+
+def warned(folder):
+    """A warning that is an error in rank 0 does not keep the others waiting."""
+    rank = dist.get_rank()
+    ck = espalier.Checkpointer(folder / "run", distributed=True, keep=None)
+    for step in (1, 2):
+        ck.save(step, {"w": torch.ones(3)}, per_rank=rank)
+    ck.wait()
+    if rank == 0:
+        os.truncate(ck.path(2), 100)
+    dist.barrier()
+
+    def told(call, text):
+        """The result in other ranks."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", espalier.DamagedCheckpoint)
+            if rank != 0:
+                return call()
+            with pytest.raises(espalier.DamagedCheckpoint, match=text):
+                call()
+            return None
+
+    assert told(lambda: ck.restore(framework="torch")[1], "step 2 is passed over") in (None, 1)
+    ck.save(3, {"w": torch.ones(3)}, per_rank=rank)
+    calls = lambda: ck.save(4, {}), ck.restore, lambda: ck.load_per_rank(1), ck.close
+    for step, call in enumerate(calls, 5):
+        # The save before could not tell what the damaged step needs.
+        ck._problems.clear()
+        told(call, "step_00000002.espalier")
+        if call != ck.close:
+            ck.save(step, {"w": torch.ones(3)}, per_rank=rank)
+    assert ck.steps == [1, 2, 3, 4, 5, 6, 7]
 
 
 def rules(folder):
@@ -389,7 +452,7 @@ def example(folder):
     assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, ties, on_a_mesh, example)}
+TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)}
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ import pathlib
 import re
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
-from ._errors import Corrupt, EspalierError
+from ._errors import CheckpointOSError, Corrupt, EspalierError
 from ._frameworks import Framework
 from ._progress import Progress, Report
 from ._rank_files import Item, Numbers, Place, Whole
@@ -28,7 +29,7 @@ from ._split import Split, rebuilt, twins_of
 from ._step_store import Folder, OfRanks
 
 # The 0 before the id lets the file of the step be the last one by name, as `espalier prune --keep-last` counts.
-_RANK_FILE = re.compile(r"step_\d{8,19}\.0[0-9a-f]{32}\.r\d{5,}\.espalier")
+_RANK_FILE = re.compile(r"step_[0-9]{8,19}\.0[0-9a-f]{32}\.r[0-9]{5,}\.espalier")
 _RANKS = "ranks"  # in the metadata of a step: the files of the ranks, in order
 _PER_RANK = "per_rank"  # in the file of a rank
 
@@ -76,6 +77,10 @@ class _Work:
     options: dict[str, Any]
 
 
+# The one that saves to a folder, by its path, from its first save to its end.
+_savers: weakref.WeakValueDictionary[str, RankFolder] = weakref.WeakValueDictionary()
+
+
 class RankFolder:
     """A StepStore of all processes, each of which calls the same methods in the same order.
 
@@ -103,10 +108,22 @@ class RankFolder:
         self._problems: list[Exception] = []
 
     def lock(self) -> None:
-        self.ranks.from_first(self._steps.lock)
+        self.ranks.from_first(self._lock)
+
+    def _lock(self) -> None:
+        """In rank 0. The lock of the folder is one of the process, and another one here would remove files that no step names yet."""
+        folder = os.path.realpath(self._folder)
+        if _savers.get(folder, self) is not self:
+            raise CheckpointOSError(
+                f"{self._folder}: another Checkpointer of this program saves to this folder; close() that one first", "folder_in_use"
+            )
+        self._steps.lock()
+        _savers[folder] = self
 
     def unlock(self) -> None:
         self._steps.unlock()
+        if _savers.get(folder := os.path.realpath(self._folder)) is self:
+            del _savers[folder]
 
     def save(
         self,

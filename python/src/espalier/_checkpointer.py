@@ -75,7 +75,8 @@ class Checkpointer:
     are saved by the processes that have their parts, and tensors that all have (of DDP) are dealt out. What is no tensor of the
     framework counts as rank 0 has it, and so do metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
     and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
-    a process that dies before leaves the steps as they were. An error of one process is raised in all. restore() reads of a
+    a process that dies before leaves the steps as they were. An error of one process is raised in all. One Checkpointer of the job saves
+    to a folder until close(), and forked children are refused. restore() reads of a
     DTensor the part that this process has, whatever the number of processes that saved.
 
     `folder` may be a URL of an object store, such as s3://bucket/run, for which `storage_options` are fsspec's. A step is then an

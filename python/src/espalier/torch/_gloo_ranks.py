@@ -15,7 +15,8 @@ T = TypeVar("T")
 class GlooRanks(Group):
     """All processes of the default group. Their messages do not mix with those of training, or of other GlooRanks.
 
-    Made by all of them at the same time. The timeout is that of gloo's groups: 30 minutes.
+    Made by all of them at the same time. The timeout is that of gloo's groups, 30 minutes: torch has no public way to ask for
+    that of the default group, and NCCL's 10 minutes may be less than a save takes.
     """
 
     def __init__(self) -> None:

@@ -299,7 +299,8 @@ class RankFolder:
         numbers = {name: number for number, name in enumerate(names)}
         parts = {
             key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1]
-            for key in work.split.tensors.keys() - work.twins.keys()
+            for key in work.split.tensors
+            if key not in work.twins
         }
         parts.update({key: parts[first] for key, first in work.twins.items()})
         _core.save_joined(

@@ -452,7 +452,10 @@ def example(folder):
     assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)}
+TASKS = {
+    each.__name__: each
+    for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
+}
 
 
 if __name__ == "__main__":

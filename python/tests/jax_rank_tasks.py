@@ -34,7 +34,9 @@ def state_of(values, specs):
         name: jax.make_array_from_callback(each.shape, NamedSharding(mesh, specs[name]), lambda index, each=each: each[index])
         for name, each in values.items()
     }
-    return {**made, "tied": [made["rows"]], "local": jax.numpy.arange(3), "key": jax.random.key(7), "step": 5, "lr": (0.1, None)}
+    one = jax.numpy.ones(2)
+    ones = [one if jax.process_index() == 1 else one + 0 for _ in range(6)]
+    return {**made, "tied": [made["rows"]], "ones": ones, "local": jax.numpy.arange(3), "key": jax.random.key(7), "step": 5, "lr": (0.1, None)}
 
 
 def check(state):
@@ -42,6 +44,7 @@ def check(state):
         for shard in state[name].addressable_shards:
             assert np.array_equal(np.asarray(shard.data), wanted[shard.index]), name
     assert (state["step"], state["lr"]) == (5, (0.1, None)) and np.array_equal(state["local"], np.arange(3))
+    assert [each.tolist() for each in state["ones"]] == [[1, 1]] * 6
     assert jax.random.key_data(state["key"]).tolist() == jax.random.key_data(jax.random.key(7)).tolist()
 
 

@@ -245,6 +245,10 @@ def fail_in_one(folder):
         refused_one.save(2, {"w": torch.ones(3)})
     assert error.value.code == "folder_in_use" and os.listdir(held).count("step_00000001.espalier") == 1
     assert not [name for name in os.listdir(held) if ".r0" in name]
+    # So is a second one of this job, which would remove files of saves of the first.
+    second = espalier.Checkpointer(folder / "run", distributed=True)
+    with pytest.raises(espalier.CheckpointOSError, match="another Checkpointer of this program"):
+        second.save(3, {})
     if rank == 0:
         holder.communicate(b"\n")
     # Another job on the folder is refused, and reads.
@@ -252,7 +256,66 @@ def fail_in_one(folder):
     if rank == 0:
         done = subprocess.run([sys.executable, "-c", other, str(folder / "run")], capture_output=True, text=True)
         assert "(code folder_in_use)" in done.stderr.splitlines()[-1]
+    assert second.restore(framework="torch")[1] == 2
     ck.close()
+    assert second.save(3, {})
+    second.close()
+    assert second.steps == [1, 2, 3]
+
+
+def forked(folder):
+    """A child that one rank forks has no part in the group."""
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    ck.save(1, {"w": torch.ones(3)})
+    ck.wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        for call in (lambda: ck.save(2, {}), ck.restore, lambda: ck.load_per_rank(1), ck.close):
+            try:
+                call()
+            except espalier.EspalierError as error:
+                if "which this one was forked from" in str(error):
+                    continue
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert ck.save(2, {"w": torch.ones(3)})
+    ck.close()
+    assert ck.steps == [1, 2]
+
+
+def warned(folder):
+    """A warning that is an error in rank 0 does not keep the others waiting."""
+    rank = dist.get_rank()
+    ck = espalier.Checkpointer(folder / "run", distributed=True, keep=None)
+    for step in (1, 2):
+        ck.save(step, {"w": torch.ones(3)}, per_rank=rank)
+    ck.wait()
+    if rank == 0:
+        os.truncate(ck.path(2), 100)
+    dist.barrier()
+
+    def told(call, text):
+        """The result in other ranks."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", espalier.DamagedCheckpoint)
+            if rank != 0:
+                return call()
+            with pytest.raises(espalier.DamagedCheckpoint, match=text):
+                call()
+            return None
+
+    assert told(lambda: ck.restore(framework="torch")[1], "step 2 is passed over") in (None, 1)
+    ck.save(3, {"w": torch.ones(3)}, per_rank=rank)
+    calls = lambda: ck.save(4, {}), ck.restore, lambda: ck.load_per_rank(1), ck.close
+    for step, call in enumerate(calls, 5):
+        # The save before could not tell what the damaged step needs.
+        ck._problems.clear()
+        told(call, "step_00000002.espalier")
+        if call != ck.close:
+            ck.save(step, {"w": torch.ones(3)}, per_rank=rank)
+    assert ck.steps == [1, 2, 3, 4, 5, 6, 7]
 
 
 def rules(folder):
@@ -312,6 +375,42 @@ def rules(folder):
     assert ck.steps == [1]
 
 
+def ties(folder):
+    """Tensors that share memory, and those of which one rank alone says so."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    one_row, rows = (distribute_tensor(torch.ones(n, 3), mesh, [Shard(0)]) for n in (1, 4))
+    numbers = torch.tensor([1 + 2j, 3 + 4j])
+    array = np.arange(4.0)
+    state = {
+        "x": numbers, "conj": numbers.conj(), "imag": numbers.imag, "neg": numbers.conj().imag,
+        "tied": [one_row, one_row, rows, rows],  # rank 1 has nothing of the one row
+        "one": rows, "other": rows if rank == 0 else rows * 2,
+        "arrays": [array, array, espalier.AxisNamed(array, ("x",)), espalier.Packed("i4", (8,), np.ones(4, np.uint8))],
+        "set": frozenset({(1, 2)}),
+    }  # fmt: skip
+    begun, plain = threading.Event(), _rank_files.write
+    _rank_files.write = lambda *given, **options: (begun.wait(60), plain(*given, **options))[1]
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    ck.save(1, state, per_rank={"named": state["arrays"][2]})
+    array += 5
+    state["arrays"][3].data[:] = 0
+    begun.set()
+    ck.close()
+    found = espalier.load(ck.path(1), exact=True)
+    for name in ("x", "conj", "imag", "neg"):
+        assert np.array_equal(found[name], state[name].resolve_conj().resolve_neg()), name
+    assert [each.tolist() for each in found["tied"]] == [[[1] * 3] * n for n in (1, 1, 4, 4)]
+    assert found["one"].tolist() == [[1] * 3] * 4 and found["other"].tolist() == [[1] * 3] * 2 + [[2] * 3] * 2
+    wanted = np.arange(4.0)
+    first, second, named, packed = found["arrays"]
+    assert np.array_equal(first, wanted) and first is second and np.array_equal(named.array, wanted) and named.axis_names == ("x",)
+    assert packed.astype(int).tolist() == [1, 0] * 4 and found["set"].value.elements == ((1, 2),)
+    assert np.array_equal(ck.load_per_rank(1)["named"], wanted)
+    with espalier.Checkpointer(folder / "parts", distributed=True) as ck, pytest.raises(espalier.EspalierError, match="w"):
+        ck.save(1, {"w": DTensor.from_local(torch.ones(2 + rank, 3), mesh, [Shard(0)], run_check=False)})
+
+
 def on_a_mesh(folder, saves):
     """Four ranks save a model that is cut by FSDP and by tensor parallelism; others take it over as they cut theirs."""
     torch.manual_seed(0 if saves else 1)
@@ -353,7 +452,10 @@ def example(folder):
     assert names["rest"] == {"seen": 20 * 32 * dist.get_world_size()} and names["own"] is not None
 
 
-TASKS = {each.__name__: each for each in (train, save_whole, load_whole, read_parts, fail_in_one, rules, on_a_mesh, example)}
+TASKS = {
+    each.__name__: each
+    for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
+}
 
 
 if __name__ == "__main__":

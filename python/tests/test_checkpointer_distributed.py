@@ -11,6 +11,7 @@ import sys
 import espalier
 import numpy as np
 import pytest
+from espalier import _rank_folder
 
 pytest.importorskip("torch")
 
@@ -123,8 +124,26 @@ def test_an_error_of_one_rank_is_raised_in_all(run, tmp_path):
     run.well("fail_in_one", tmp_path)
 
 
+def test_a_forked_child_is_refused(run, tmp_path):
+    run.well("forked", tmp_path)
+
+
+def test_a_warning_that_is_an_error_keeps_no_rank_waiting(run, tmp_path):
+    run.well("warned", tmp_path)
+
+
+def test_files_with_other_names_are_none_of_ranks():
+    name = f"step_00000001.0{'a' * 32}.r00000.espalier"
+    others = (name.replace("1", "\u0661"), name.replace(".r00000", ".r0000\u0660"), f"{name}\n", f"x{name}")
+    assert _rank_folder._RANK_FILE.fullmatch(name) and not any(map(_rank_folder._RANK_FILE.fullmatch, others))
+
+
 def test_rank_0_decides(run, tmp_path):
     run.well("rules", tmp_path)
+
+
+def test_what_is_tied_and_what_only_seems_so(run, tmp_path):
+    run.well("ties", tmp_path)
 
 
 def test_the_example_resumes(run, tmp_path):

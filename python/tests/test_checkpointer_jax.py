@@ -9,8 +9,9 @@ import sys
 import espalier
 import numpy as np
 import pytest
+from espalier._split import rebuilt
 
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 
 
 def start(task, folder, ranks):
@@ -23,6 +24,29 @@ def start(task, folder, ranks):
         )
         for rank in range(ranks)
     ]
+
+
+def test_what_rank_0_saves_in_the_background_is_a_copy(tmp_path):
+    """Also of arrays inside of other values, and of those that JAX took over from numpy."""
+    memory = np.zeros(64 + 16, np.uint32)
+    memory = memory[-memory.ctypes.data % 64 // 4 :][:2]  # as JAX takes it over
+    taken = jax.device_put(memory)
+    key = jax.random.wrap_key_data(taken)
+    live = {
+        "jax": taken, "key": key, "named": espalier.AxisNamed(taken, ("x",)), "packed": espalier.Packed("u32", (2,), memory.view(np.uint8)),
+        "numpy": [memory, memory], "set": espalier.OrderedSet((memory,)),
+    }  # fmt: skip
+    copied = rebuilt(live, lambda value, path: None)
+    memory[:] = 7
+    assert np.array_equal(taken, [7, 7])
+    del live, key, taken
+    espalier.save(tmp_path / "copied.espalier", copied)
+    with espalier.open(tmp_path / "copied.espalier") as file:
+        for path in ("jax", "key", "named", "packed", "numpy/0", "numpy/1"):
+            assert file.at(path)[:].tolist() == [0, 0], path
+        assert file["named"].axis_names == ("x",)
+    state = espalier.load(tmp_path / "copied.espalier", exact=True)
+    assert state["numpy"][0] is state["numpy"][1] and state["set"].elements[0].tolist() == [0, 0]
 
 
 def test_two_processes_save_one_is_killed_and_one_goes_on(tmp_path):

@@ -86,7 +86,8 @@ class Checkpointer:
     are saved by the processes that have their parts, and tensors that all have (of DDP) are dealt out. What is no tensor of the
     framework counts as rank 0 has it, and so do metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
     and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
-    a process that dies before leaves the steps as they were. An error of one process is raised in all. restore() reads of a
+    a process that dies before leaves the steps as they were. An error of one process is raised in all. One Checkpointer of the job saves
+    to a folder until close(), and forked children are refused. restore() reads of a
     DTensor the part that this process has, whatever the number of processes that saved.
 
     `folder` may be a URL of an object store, such as s3://bucket/run, for which `storage_options` are fsspec's. A step is then an
@@ -144,7 +145,8 @@ class Checkpointer:
         self._not_due: tuple[int, int] | None = None  # the first and the last step of save(), until one is saved
         self._has_saved = False
         self._last_save = time.monotonic()
-        self._problems: set[str] = set()
+        self._untold: list[Exception] = []  # problems of saves, to warn of
+        self._problems: set[str] = set()  # those that were told
 
     def is_due(self, step: int) -> bool:
         """Whether save() would save this step. With `distributed` and `every_minutes`, all processes ask, and the clock of rank 0
@@ -196,9 +198,10 @@ class Checkpointer:
             self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
         else:
             self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
-            self._warn(stacklevel=3)
+            self._untold += self._store.problems()
         self._last_save = time.monotonic()
         self._has_saved = True
+        self._warn()
         self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
 
@@ -225,6 +228,12 @@ class Checkpointer:
 
     def wait(self) -> None:
         """Waits for the save that goes on, and raises its error."""
+        self._settle()
+        self._warn()
+
+    def _settle(self) -> None:
+        """The same, and keeps what there is to warn of: a warning may be an error, and in rank 0 alone. So it comes once this process
+        need not answer others any more."""
         self._finish()
         self._raise_failure()
 
@@ -239,7 +248,7 @@ class Checkpointer:
             raise
         self._saving = None
         if self._failure is None:
-            self._warn()
+            self._untold += self._store.problems()
 
     def _raise_failure(self, note: str = "") -> None:
         failure, self._failure = self._failure, None
@@ -247,8 +256,9 @@ class Checkpointer:
             failure.args = (f"{failure}{note}",)
             raise failure
 
-    def _warn(self, stacklevel: int = 4) -> None:
-        for problem in self._store.problems():
+    def _warn(self, stacklevel: int = 3) -> None:
+        while self._untold:
+            problem = self._untold.pop(0)
             if str(problem) not in self._problems:
                 self._problems.add(str(problem))
                 # Nothing is damaged where no file has the metric of best=, or by what a store cannot do.
@@ -315,23 +325,28 @@ class Checkpointer:
         if best:
             if step is not None:
                 raise EspalierError("step= and best=True are two choices of a step; leave one out")
-            self.wait()
+            self._settle()
             if (step := self._ranks.from_first(lambda: self.best)) is None:
                 why = "no step here has its metric" if self._best else "this Checkpointer has no best=, which says what is best"
                 raise CheckpointNotFound(f"{self._shown}: there is no best step: {why}", "not_found")
+        skipped: list[tuple[int, Exception]] = []
         if step is None:
             step, skipped = self._newest_intact(progress)
             if step is None:
+                self._warn()
                 return (like if into is None else {}), 0
-            for other, problem in skipped:
-                warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
         else:
             self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
         # Every byte was checked just now.
         options = {"check": "nothing", "strict": strict, "progress": progress, **options}
         first = {"like": like} if into is None else {}
-        with self._ranks.together(), self._store.reading(step) as path:
-            return load(*([] if into is None else [into]), path, **first, **options), step
+        try:
+            with self._ranks.together(), self._store.reading(step) as path:
+                return load(*([] if into is None else [into]), path, **first, **options), step
+        finally:
+            self._warn()
+            for other, problem in skipped:
+                warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
 
     def load_per_rank(self, step: int) -> Any:
         """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
@@ -341,13 +356,15 @@ class Checkpointer:
         """
         if self._shared is None:
             raise EspalierError("load_per_rank() is for distributed=True")
-        self.wait()
+        self._settle()
         with self._ranks.together():
-            return self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))
+            own = self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))
+        self._warn()
+        return own
 
     def _check_step(self, step: int, progress: Progress) -> None:
         """That there is a file of the step, and that its every byte is intact."""
-        self.wait()
+        self._settle()
 
         def verify() -> None:
             if step not in self.steps:
@@ -359,7 +376,7 @@ class Checkpointer:
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""
-        self.wait()
+        self._settle()
         with reporting(progress if self._ranks.rank == 0 else None, f"checking {self._shown}") as report:
             found = self._store.latest(True, report)
         return (None, []) if found is None else found
@@ -375,9 +392,10 @@ class Checkpointer:
         is_first, self._is_closed = not self._is_closed, True
         try:
             with self._ranks.together():
-                self.wait()
+                self._settle()
         finally:
             self._store.unlock()
+        self._warn(stacklevel + 1)
         if is_first and self._not_due is not None and not self._has_saved:
             first, last = self._not_due
             rules = [f"every={self._every}"] if self._every is not None else []
@@ -402,6 +420,7 @@ class Checkpointer:
             self._finish()
         finally:
             self._store.unlock()
+        self._warn()
         failure, self._failure = self._failure, None
         if failure is not None:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)

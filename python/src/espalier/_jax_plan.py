@@ -50,10 +50,12 @@ class JaxPlan:
                 parts.append((tuple(each.start or 0 for each in shard.index), shard.data))
         return parts
 
-    def deal(self, plans: Sequence[dict[str, Whole]]) -> tuple[list[None], dict[str, Whole]]:
+    def deal(self, plans: Sequence[dict[str, Whole]], twins: Mapping[str, str]) -> tuple[list[set[str]], dict[str, Whole]]:
         tensors: dict[str, Whole] = {}
         for rank, plan in enumerate(plans):
             for name, each in plan.items():
+                if name in twins:
+                    continue
                 known = tensors.setdefault(name, Whole(each.dtype, each.shape, []))
                 if known[:2] != each[:2]:
                     raise EspalierError(
@@ -61,12 +63,13 @@ class JaxPlan:
                         path=name,
                     )
                 known.parts.extend(each.parts)
-        return [None] * len(plans), tensors
+        return [set(twins)] * len(plans), tensors
 
-    def items(self, dealt: None, copies: bool) -> list[Item]:
+    def items(self, dealt: set[str], copies: bool) -> list[Item]:
         return [
             Item(name, offsets, part.shape, self._tensors[name].shape, np.array(part) if copies else np.asarray(part))
             for name, offsets, part in self._own
+            if name not in dealt
         ]
 
     def own_copy(self, value: Any) -> Any:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from ._ranks import Group, answered
+from ._ranks import Group
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ class JaxRanks(Group):
     """All processes of the job. Made by all of them in the same order."""
 
     def __init__(self) -> None:
+        super().__init__()
         from jax._src import distributed
 
         self._client = client()
@@ -44,11 +45,11 @@ class JaxRanks(Group):
         return f"{self._prefix}/{self._number}"
 
     def _tell(self, key: str, value: Any) -> None:
-        with answered():
+        with self._answered():
             self._client.key_value_set(key, base64.b64encode(zlib.compress(pickle.dumps(value))).decode())
 
     def _hear(self, key: str) -> Any:
-        with answered():
+        with self._answered():
             told = self._client.blocking_key_value_get(key, _TIMEOUT)
         return pickle.loads(zlib.decompress(base64.b64decode(told)))  # of a process of this job
 
@@ -60,7 +61,7 @@ class JaxRanks(Group):
         found = [value, *(self._hear(f"{key}/{rank}") for rank in range(1, self.count))]
         # All processes have heard what was told before.
         for number in range(self._kept, self._number):
-            with answered():
+            with self._answered():
                 self._client.key_value_delete(f"{self._prefix}/{number}/")
         self._kept = self._number
         return found

@@ -14,21 +14,22 @@ import pathlib
 import re
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
-from ._errors import Corrupt, EspalierError
+from ._errors import CheckpointOSError, Corrupt, EspalierError
 from ._frameworks import Framework
 from ._progress import Progress, Report
 from ._rank_files import Item, Numbers, Place, Whole
 from ._ranks import Group, portable, raise_first
-from ._split import Split, rebuilt
+from ._split import Split, rebuilt, twins_of
 from ._step_store import Folder, OfRanks
 
 # The 0 before the id lets the file of the step be the last one by name, as `espalier prune --keep-last` counts.
-_RANK_FILE = re.compile(r"step_\d{8,19}\.0[0-9a-f]{32}\.r\d{5,}\.espalier")
+_RANK_FILE = re.compile(r"step_[0-9]{8,19}\.0[0-9a-f]{32}\.r[0-9]{5,}\.espalier")
 _RANKS = "ranks"  # in the metadata of a step: the files of the ranks, in order
 _PER_RANK = "per_rank"  # in the file of a rank
 
@@ -42,8 +43,8 @@ class Plan(Protocol):
     def local(self, tensors: Mapping[str, Any]) -> Any:
         """What this process has of these, to be sent to rank 0."""
 
-    def deal(self, plans: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Whole]]:
-        """In rank 0: what each process writes, to be sent to it, and all tensors."""
+    def deal(self, plans: Sequence[Any], twins: Mapping[str, str]) -> tuple[Sequence[Any], dict[str, Whole]]:
+        """In rank 0: what each process writes, to be sent to it, and all tensors; without `twins`, which are others of these."""
 
     def items(self, dealt: Any, copies: bool) -> list[Item]:
         """What this process writes; with `copies`, nothing in it changes when the state does."""
@@ -71,8 +72,13 @@ class _Work:
     own: dict[str, Any]
     split: Split
     metadata: dict[str, Any]
-    tensors: dict[str, Whole]  # in rank 0
+    tensors: dict[str, Whole]  # in rank 0, and so are the twins
+    twins: dict[str, str]
     options: dict[str, Any]
+
+
+# The one that saves to a folder, by its path, from its first save to its end.
+_savers: weakref.WeakValueDictionary[str, RankFolder] = weakref.WeakValueDictionary()
 
 
 class RankFolder:
@@ -102,10 +108,22 @@ class RankFolder:
         self._problems: list[Exception] = []
 
     def lock(self) -> None:
-        self.ranks.from_first(self._steps.lock)
+        self.ranks.from_first(self._lock)
+
+    def _lock(self) -> None:
+        """In rank 0. The lock of the folder is one of the process, and another one here would remove files that no step names yet."""
+        folder = os.path.realpath(self._folder)
+        if _savers.get(folder, self) is not self:
+            raise CheckpointOSError(
+                f"{self._folder}: another Checkpointer of this program saves to this folder; close() that one first", "folder_in_use"
+            )
+        self._steps.lock()
+        _savers[folder] = self
 
     def unlock(self) -> None:
         self._steps.unlock()
+        if _savers.get(folder := os.path.realpath(self._folder)) is self:
+            del _savers[folder]
 
     def save(
         self,
@@ -183,15 +201,17 @@ class RankFolder:
         """Plans who writes what. Nothing is written before all have agreed on the step."""
         plan = self._plan()
         tensors: dict[str, Whole] = {}
+        twins: dict[str, str] = {}
 
         def deal() -> list[_Dealt]:
-            raise_first([error for _, _, error in gathered])
-            for rank, (other, _, _) in enumerate(gathered):
+            raise_first([error for *_, error in gathered])
+            for rank, (other, *_) in enumerate(gathered):
                 if other != step:
                     raise EspalierError(f"rank {rank} saves step {other}, and rank 0 saves step {step}; save the same step in all")
-            dealt, found = plan.deal([local for _, local, _ in gathered])
+            twins.update(twins_of(split.tensors, [ties for _, _, ties, _ in gathered]))
+            dealt, found = plan.deal([local for _, local, _, _ in gathered], twins)
             tensors.update(found)
-            if unknown := sorted(tensors.keys() - split.tensors.keys() - split.twins.keys()):
+            if unknown := sorted(tensors.keys() - split.tensors.keys()):
                 raise EspalierError(
                     f"{', '.join(unknown[:3])}: rank 0 has no tensor there, and another rank has one; give all the same keys, or "
                     "save what is of one rank with per_rank=",
@@ -210,11 +230,11 @@ class RankFolder:
             local = plan.local(split.tensors)
         except Exception as error:
             failure = portable(error)
-        gathered = self.ranks.gather((step, local, failure))
+        gathered = self.ranks.gather((step, local, split.ties, failure))
         dealt = self.ranks.deal(deal)
         with self.ranks.together():
             items = plan.items(dealt.items, copies)
-        return _Work(step, dealt, items, own, split, metadata, tensors, options)
+        return _Work(step, dealt, items, own, split, metadata, tensors, twins, options)
 
     def _bases(self, step: int) -> list[str]:
         """The files of the ranks of the newest step beside this one, in rank order."""
@@ -277,8 +297,12 @@ class RankFolder:
         _rank_files.check_replaceable(path)
         names = [name for (name, _), _, _ in gathered]
         numbers = {name: number for number, name in enumerate(names)}
-        parts = {key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1] for key in work.split.tensors}
-        parts.update({key: parts[first] for key, first in work.split.twins.items()})
+        parts = {
+            key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1]
+            for key in work.split.tensors
+            if key not in work.twins
+        }
+        parts.update({key: parts[first] for key, first in work.twins.items()})
         _core.save_joined(
             os.fsencode(path),
             work.split.skeleton,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -32,6 +33,26 @@ class Group(abc.ABC):
 
     rank: int
     count: int
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    @contextlib.contextmanager
+    def _answered(self) -> Iterator[None]:
+        """For each message: that all processes answer. Frameworks raise a RuntimeError once one ended, or a timeout has passed."""
+        if os.getpid() != self._process:
+            raise EspalierError(
+                f"this Checkpointer of several processes belongs to process {self._process}, which this one was forked from; save and "
+                "restore there, and open() or load() the file of a step here"
+            )
+        try:
+            yield
+        except RuntimeError as error:
+            raise CheckpointOSError(
+                f"another process of the group ended, or did not answer in time ({str(error).splitlines()[0]}); the last complete step "
+                "stays, and restore() of the next run finds it",
+                "io_error",
+            ) from error
 
     @abc.abstractmethod
     def gather(self, value: T) -> list[T]:
@@ -120,16 +141,3 @@ def _result(told: tuple[Any, Exception | None]) -> Any:
     if error is not None:
         raise error
     return value
-
-
-@contextlib.contextmanager
-def answered() -> Iterator[None]:
-    """That all processes answered: frameworks raise a RuntimeError once one ended, or a timeout has passed."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise CheckpointOSError(
-            f"another process of the group ended, or did not answer in time ({str(error).splitlines()[0]}); the last complete step "
-            "stays, and restore() of the next run finds it",
-            "io_error",
-        ) from error

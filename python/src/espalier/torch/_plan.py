@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem, WriteItemType
 
 from .. import _torch
-from .._errors import Unsupported
+from .._errors import EspalierError, Unsupported
 from .._rank_files import Item, Numbers, Whole
 from .._split import Split
 from .._torch import by_dtype
@@ -59,14 +60,19 @@ class TorchPlan:
         self._planner.set_up_planner(dict(tensors), is_coordinator=self._is_first)
         return self._planner.create_local_plan()
 
-    def deal(self, plans: Sequence[SavePlan]) -> tuple[list[SavePlan], dict[str, Whole]]:
-        dealt, metadata = self._planner.create_global_plan(list(plans))
+    def deal(self, plans: Sequence[SavePlan], twins: Mapping[str, str]) -> tuple[list[SavePlan], dict[str, Whole]]:
+        own = [dataclasses.replace(plan, items=[item for item in plan.items if item.index.fqn not in twins]) for plan in plans]
+        try:
+            dealt, metadata = self._planner.create_global_plan(own)
+        except ValueError as error:
+            raise EspalierError(
+                f"the parts of the processes do not make up the tensors ({error}); give all the same keys, with the same shapes and dtypes"
+            ) from error
         return dealt, {name: whole_of(each) for name, each in metadata.state_dict_metadata.items()}
 
     def items(self, dealt: SavePlan, copies: bool) -> list[Item]:
         items = [item_of(item, self._planner.resolve_data(item)) for item in self._planner.finish_plan(dealt).items]
         return [item._replace(data=item.data.to("cpu", copy=True)) for item in items] if copies else items
-
 
     def own_copy(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.is_meta:
@@ -84,5 +90,9 @@ def _tensor(value: Any) -> tuple[str, Numbers, Any, Any] | None:
     _torch.check(local)
     _torch.check_storage(local)
     shape = _torch.shape_of(value)
-    same = (local.device, local.data_ptr(), local.dtype, local.shape, local.stride(), shape) if local.numel() else None
+    same = None
+    if local.numel():
+        parts = getattr(value, "placements", None)
+        lies = local.device, local.data_ptr(), local.dtype, local.shape, local.stride(), local.is_conj(), local.is_neg()
+        same = (*lies, shape, parts)
     return DTYPE_NAMES[by_dtype()[value.dtype]], shape, value.detach(), same

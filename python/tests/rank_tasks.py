@@ -407,6 +407,14 @@ def ties(folder):
     assert np.array_equal(first, wanted) and first is second and np.array_equal(named.array, wanted) and named.axis_names == ("x",)
     assert packed.astype(int).tolist() == [1, 0] * 4 and found["set"].value.elements == ((1, 2),)
     assert np.array_equal(ck.load_per_rank(1)["named"], wanted)
+    # What all have and what differs is rank 0's, of whatever size: the statistics of BatchNorm under DDP.
+    with espalier.Checkpointer(folder / "own", distributed=True) as ck:
+        ck.save(1, {name: torch.full((100 * (9 - i),), float(rank)) for i, name in enumerate("abcdef")})
+        ck.wait()
+        assert all(not each.any() for each in espalier.load(ck.path(1)).values())
+        for other in (torch.ones(3 + rank), torch.ones(3, dtype=torch.float16 if rank else torch.float32)):
+            with pytest.raises(espalier.EspalierError, match="^w: rank 1 has torch.*, and rank 0 torch.float32 .3.; what is of one process"):
+                ck.save(2, {"w": other})
     with espalier.Checkpointer(folder / "parts", distributed=True) as ck, pytest.raises(espalier.EspalierError, match="w"):
         ck.save(1, {"w": DTensor.from_local(torch.ones(2 + rank, 3), mesh, [Shard(0)], run_check=False)})
 

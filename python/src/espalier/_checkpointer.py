@@ -83,8 +83,8 @@ class Checkpointer:
     With `distributed`, the processes of torch.distributed or jax.distributed save one checkpoint together, into a folder that all
     of them see. All of them make the Checkpointer, and call save(), restore(), load_per_rank() and close() in the same order;
     `steps`, `latest`, `best` and path() are free of that. DTensors (of FSDP2, or tensor parallelism) and sharded arrays of JAX
-    are saved by the processes that have their parts, and tensors that all have (of DDP) are dealt out. What is no tensor of the
-    framework counts as rank 0 has it, and so do metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
+    are saved by the processes that have their parts. All else counts as rank 0 has it: tensors that all have (of DDP), values,
+    metadata and metrics. A step is one file, which refers to the files of the ranks beside it (step_00001000.*.r00003.espalier),
     and opens as any other; copy it with them, or make it whole with `espalier flatten`. It exists once all of them are complete:
     a process that dies before leaves the steps as they were. An error of one process is raised in all. One Checkpointer of the job saves
     to a folder until close(), and forked children are refused. restore() reads of a

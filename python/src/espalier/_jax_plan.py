@@ -1,4 +1,6 @@
-"""Which process of jax.distributed writes what: each its shards, and arrays that all have are dealt out by their names."""
+"""Which process of jax.distributed writes what: each its shards, rank 0 the arrays of one process, and those
+that are replicated over the processes are dealt out by their names.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,12 @@ class JaxPlan:
 
     def _parts(self, name: str, value: Any) -> list[tuple[Numbers, Any]]:
         """What this process writes of an array, with the offsets."""
-        if value.is_fully_addressable or value.is_fully_replicated:  # Each process has all of it.
+        if value.is_fully_addressable:  # Each process has one of its own, and they may differ.
+            return [((0,) * value.ndim, value)] if self._rank == 0 else []
+        if value.is_fully_replicated:
             ranks = sorted({device.process_index for device in value.sharding.device_set})
-            ranks = list(range(self._count)) if value.is_fully_addressable else ranks
             is_own = ranks[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(ranks)] == self._rank
-            whole = value if value.is_fully_addressable else value.addressable_data(0) if is_own else None
-            return [((0,) * value.ndim, whole)] if is_own else []
+            return [((0,) * value.ndim, value.addressable_data(0))] if is_own else []
         parts = []
         for shard in value.addressable_shards:
             if shard.replica_id == 0:

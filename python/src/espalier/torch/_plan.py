@@ -46,12 +46,14 @@ def _elements(numbers: Sequence[int], twice: bool) -> Numbers:
 
 
 class TorchPlan:
-    """The plan of one save: see _rank_folder.Plan. DTensors are written by those who have their parts, and other tensors are
-    dealt out by size."""
+    """The plan of one save: see _rank_folder.Plan. DTensors are written by those who have their parts, and other tensors by rank 0:
+    those of the processes may differ, as the statistics of BatchNorm do under DDP, which takes those of rank 0 as well."""
 
     def __init__(self, is_first: bool):
         self._is_first = is_first
-        self._planner = DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
+        self._planner = DefaultSavePlanner(
+            flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True
+        )
 
     def split(self, state: Any) -> Split:
         return Split(state, _tensor)
@@ -62,6 +64,18 @@ class TorchPlan:
 
     def deal(self, plans: Sequence[SavePlan], twins: Mapping[str, str]) -> tuple[list[SavePlan], dict[str, Whole]]:
         own = [dataclasses.replace(plan, items=[item for item in plan.items if item.index.fqn not in twins]) for plan in plans]
+        known: dict[str, tuple[int, str]] = {}
+        for rank, plan in enumerate(own):
+            for item in plan.items:
+                if (about := item.tensor_data) is not None:
+                    shown = f"{about.properties.dtype} {list(about.size)}"
+                    first, other = known.setdefault(item.index.fqn, (rank, shown))
+                    if shown != other:
+                        raise EspalierError(
+                            f"{item.index.fqn}: rank {rank} has {shown}, and rank {first} {other}; what is of one process goes into "
+                            "per_rank=",
+                            path=item.index.fqn,
+                        )
         try:
             dealt, metadata = self._planner.create_global_plan(own)
         except ValueError as error:

@@ -589,6 +589,26 @@ TEST_CASE("The opcodes of protocol 0 and those of old classes") {
         std::string::npos);
 }
 
+TEST_CASE("What is made of no tuple is an instance of unknown arguments") {
+  for (const std::string& arguments : {"N"s, "K\x05"s, "]K\x05"s + "a"}) {
+    const auto opened = open(
+        "\x80\x02"
+        "cm\nC\n" +
+        arguments + "\x81.");
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().message.find("would call m.C") != std::string::npos);
+  }
+}
+
+TEST_CASE("A file of joblib is told, also one that is no pickle from some byte on") {
+  const auto opened = open(
+      "\x80\x03"
+      "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81\xFF\xFF.");
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kUnsupportedFeature);
+  CHECK(opened.error().message.find("joblib") != std::string::npos);
+}
+
 TEST_CASE("Numbers of protocol 0 are those that both of Python's readers take") {
   for (const std::string& line :
        {"F1.5"s, "I010"s, "I-01"s, "I+5"s, "I 5"s, "I0x5"s, "I"s, "I1_0"s, "L010L"s, "L+5L"s}) {

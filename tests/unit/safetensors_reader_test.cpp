@@ -508,3 +508,9 @@ TEST_CASE("safetensors: told from other formats, and others from it") {
     CHECK((format == nullptr ? "none"s : std::string(format->name)) == c.format);
   }
 }
+
+TEST_CASE("safetensors: a length without a header looks like no file") {
+  const std::string length = '\x40' + std::string(7, '\0');
+  CHECK(looks_like_safetensors(as_bytes(length + " "), 1000));
+  CHECK_FALSE(looks_like_safetensors(as_bytes(length), 1000));
+}

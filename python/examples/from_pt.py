@@ -19,7 +19,7 @@ with espalier.open("run.espalier") as checkpoint:
     moments = checkpoint.at("optimizer/state").load(framework="torch")
     print(len(moments), moments[0]["exp_avg"].shape, moments[0]["exp_avg"].dtype)
 
-# What is equal by the hashes is equal to the last bit; empty dicts and integer keys are there, too.
+# All of it arrived, to the last bit: also empty dicts and integer keys.
 state = espalier.load("run.espalier", framework="torch")
 before = torch.load("run.pt", weights_only=True)
 assert list(state) == list(before) and state["none"] == {} and list(state["optimizer"]["state"]) == [0, 1, 2, 3]

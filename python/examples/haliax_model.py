@@ -37,7 +37,7 @@ espalier.save("run.espalier", state)
 with espalier.open("run.espalier") as checkpoint:
     print(checkpoint["model"]["first"]["weight"].axis_names)
 
-# What is restored is what the template is: modules, named arrays, the optimizer's records.
+# The result has the types of the template: modules, named arrays, the optimizer's records.
 fresh = make(1)
 template = {"model": fresh, "optimizer": optimizer.init(eqx.filter(fresh, eqx.is_array)), "step": 0}
 loaded = espalier.load("run.espalier", like=template)

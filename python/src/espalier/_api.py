@@ -184,8 +184,8 @@ def save_async(
     """Begins save() and returns once all arrays are copied: change them at once.
 
     Takes the state's memory once more until the file is written. Arrays that JAX computed on a CPU cannot change, and are held in
-    place of a copy: donate or delete them at once, too. JAX then takes other memory for what it would put in theirs. Who writes to
-    one all the same, through torch.from_dlpack(), which JAX forbids, must wait for the save. What cannot be saved is an error here;
+    place of a copy: donate or delete them at once, too. JAX then takes other memory for what it would put in theirs. JAX forbids
+    to write to one through torch.from_dlpack(); if you do, wait for the save first. What cannot be saved is an error here;
     all else is an error of the handle. Saves to one file complete in the order in which they begin. The program's end waits for
     them. A path with "://" is a URL, as for save(): a thread sends the temporary file once it is written.
     """

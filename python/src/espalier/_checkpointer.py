@@ -14,7 +14,7 @@ from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
 from ._ranks import OneProcess, Ranks
-from ._retention import is_int64, number
+from ._retention import Retention, is_int64, number
 from ._step_store import OfRanks, StepStore, shared_store, step_store
 from ._visible import visible
 
@@ -133,7 +133,7 @@ class Checkpointer:
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
             raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
-        rules = keep, keep_every, self._best, *how, threads
+        rules = Retention(keep, keep_every, self._best), *how, threads
         shared = check_bool("distributed", distributed)
         self._shared = shared_store(folder, *rules, storage_options) if shared else None
         self._store: StepStore = self._shared or step_store(folder, *rules, storage_options)

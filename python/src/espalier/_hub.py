@@ -8,7 +8,7 @@ import urllib.parse
 from ._errors import EspalierError
 
 _HUB = "https://huggingface.co"
-# What a repository is opened by: the index of a model in several files, or its only file.
+# The file that opens a repository: the index of a model in several files, or the only file.
 _MODELS = ("model.safetensors.index.json", "model.safetensors")
 _NAME = re.compile(r"hf:(?!//)((?:datasets/|spaces/)?[\w.-]+/[\w.-]+)(?:/([^@?#]+))?(?:@([^@?#]+))?/?")
 

@@ -5,9 +5,8 @@
     step_00000100.1.json                      the manifest of a later save of the same step, which counts in its place
     LATEST                                    the names of the manifests that were made last, for listings that come late
 
-No object but LATEST is ever replaced: a request that is repeated writes the same bytes, and what a reader has found does not
-change. A save makes the checkpoint first, then the manifest, on condition that there is none. What is removed goes the other way
-round. So whoever is killed, and wherever, leaves checkpoints without a manifest at most, which nothing reads.
+No object but LATEST is ever replaced: a request that is repeated writes the same bytes. A save makes the checkpoint first, then the
+manifest, on condition that there is none. Removing takes the manifest first, then the checkpoint. So whoever is killed, and wherever, leaves checkpoints without a manifest at most, which nothing reads.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class _Dealt(NamedTuple):
 
 @dataclasses.dataclass
 class _Work:
-    """A save that was agreed on. What it needs of the state does not change any more if that was copied."""
+    """A save that the processes have agreed on. With `copies`, it has copies of the state, which the program may change."""
 
     step: int
     dealt: _Dealt

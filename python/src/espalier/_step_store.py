@@ -115,15 +115,13 @@ class Folder(_core.Folder):
 
 def step_store(
     folder: Path,
-    keep: int | None,
-    keep_every: int,
-    best: tuple[str, bool, int] | None,
+    retention: Retention,
     incremental: bool,
     patches: bool,
     threads: int,
     storage_options: Mapping[str, Any] | None = None,
 ) -> StepStore:
-    """The store for a folder. `best` is a metric, whether the greatest is best, and how many."""
+    """The store for a folder."""
     if _urls.is_url(folder):
         from ._object_store import ObjectStore
 
@@ -133,16 +131,14 @@ def step_store(
                 f"{_urls.shown(url)}: incremental=True is for folders of this machine, whose steps refer to each other; leave it out, as "
                 "each step in a store is whole"
             )
-        return ObjectStore(url, Retention(keep, keep_every, best), threads, storage_options)
+        return ObjectStore(url, retention, threads, storage_options)
     _urls.check_options(storage_options)
-    return _folder(folder, keep, keep_every, best, incremental, patches, threads)
+    return _folder(folder, retention, incremental, patches, threads)
 
 
 def shared_store(
     folder: Path,
-    keep: int | None,
-    keep_every: int,
-    best: tuple[str, bool, int] | None,
+    retention: Retention,
     incremental: bool,
     patches: bool,
     threads: int,
@@ -155,21 +151,19 @@ def shared_store(
     with ranks.together():
         _urls.check_local(folder, "a Checkpointer with distributed=True")
         _urls.check_options(storage_options)
-        steps = _folder(folder, keep, keep_every, best, incremental, patches, threads)
+        steps = _folder(folder, retention, incremental, patches, threads)
     return RankFolder(steps, ranks, behind, plan, framework, incremental, patches)
 
 
 def _folder(
     folder: Path,
-    keep: int | None,
-    keep_every: int,
-    best: tuple[str, bool, int] | None,
+    retention: Retention,
     incremental: bool,
     patches: bool,
     threads: int,
 ) -> Folder:
-    rule = best and (below("metrics", best[0]), *best[1:])
-    return Folder(os.fsencode(folder), keep, keep_every, rule, incremental, patches, threads)
+    best = retention.best and (below("metrics", retention.best[0]), *retention.best[1:])
+    return Folder(os.fsencode(folder), retention.last, retention.every, best, incremental, patches, threads)
 
 
 def _job() -> tuple[Group, Group, Callable[[], Plan], Framework]:

@@ -1,0 +1,53 @@
+#include "espalier/foreign/common/crc32c.h"
+
+#include <array>
+#include <cstddef>
+
+#include "espalier/base/little_endian.h"
+
+namespace espalier {
+namespace {
+
+// Tables for eight bytes at a time ("slicing by 8": Kounavis and Berry, 2005): about 2 GB/s, where
+// a byte at a time makes 0.4.
+constexpr std::size_t kSlices = 8;
+using CrcTables = std::array<std::array<std::uint32_t, 256>, kSlices>;
+
+constexpr CrcTables kCrc32cTables = [] {
+  constexpr std::uint32_t kReversedPolynomial = 0x82F63B78;
+  CrcTables tables = {};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kReversedPolynomial : 0);
+    }
+    tables[0][byte] = crc;
+  }
+  for (std::size_t slice = 1; slice < kSlices; ++slice) {
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t crc = tables[slice - 1][byte];
+      tables[slice][byte] = (crc >> 8) ^ tables[0][crc & 0xFF];
+    }
+  }
+  return tables;
+}();
+
+}  // namespace
+
+std::uint32_t crc32c_after(std::uint32_t before, ByteSpan bytes) {
+  std::uint32_t crc = ~before;
+  std::size_t at = 0;
+  for (; bytes.size() - at >= kSlices; at += kSlices) {
+    const std::uint64_t word = load_le<std::uint64_t>(bytes.data() + at) ^ crc;
+    crc = 0;
+    for (std::size_t i = 0; i < kSlices; ++i) {
+      crc ^= kCrc32cTables[kSlices - 1 - i][(word >> (8 * i)) & 0xFF];
+    }
+  }
+  for (; at < bytes.size(); ++at) {
+    crc = (crc >> 8) ^ kCrc32cTables[0][(crc ^ std::to_integer<std::uint32_t>(bytes[at])) & 0xFF];
+  }
+  return ~crc;
+}
+
+}  // namespace espalier

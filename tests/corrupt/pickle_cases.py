@@ -813,6 +813,10 @@ def beside_known():
     argument = b"B" + struct.pack("<I", len(plain)) + plain + b"\x85"
     other = tensor(of=call("other", "_load_from_bytes", argument))
     yield opens("inner-by-other-call", pickled(b"](" + other + b"e", 3), "would call other._load_from_bytes", "")
+    # What is called is data, so that no note on code tells them apart.
+    for name, args in (("deque", argument), ("deque-of-nothing", b")")):
+        by_data = tensor(of=call("collections", "deque", args))
+        yield opens(f"inner-by-{name}", pickled(b"](" + by_data + b"e", 3), "the class of its storage is unknown.", "0")
     as_text = tensor(of=call("torch.storage", "_load_from_bytes", text("data") + b"\x85"))
     yield opens("inner-text", pickled(b"](" + as_text + b"e", 3), "the class of its storage is unknown.", "0")
     hooks = b"}" + text("x") + b"\x88s"

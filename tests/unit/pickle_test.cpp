@@ -944,6 +944,24 @@ TEST_CASE("Bytes in a pickle that cannot be kept are an error") {
   }
 }
 
+TEST_CASE("Names of code in the file of a storage are bounded in work, too") {
+  const std::string name = "X\0\x10\0\0"s + times(4'096, "a");
+  const std::string names = name + "\x94" + name + "\x94\x30\x30" + times(4'000, "h\0h\1\x93\x30"s);
+  const auto with = [](const std::string& before) {
+    const std::string file = kLegacy + "\x80\x02}.\x80\x04" + before + kStorage +
+                             ".\x80\x02]X\x01\0\0\0aa.\x02\0\0\0\0\0\0\0"s + "two-nums";
+    return open("\x80\x03" +
+                ("ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\nB" +
+                 four(file.size()) + file + "\x85RK\0K\x02\x85K\x01\x85\x89NtR"s) +
+                ".");
+  };
+  CHECK(with(""));
+  const auto opened = with(names);
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kLimitExceeded);
+  CHECK(opened.error().message.find("names of classes in this pickle") != std::string::npos);
+}
+
 // Over a network, headers in a zip archive are predicted and not read.
 TEST_CASE("Checksums tell where the bytes of a storage are not where they were predicted to be") {
   const std::string data(8, 'd');

@@ -88,17 +88,24 @@ Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*tre
 convert: integers become floats*'
 """
 
-# The tests of the library in one process each, which tell most within seconds.
-UNIT_TESTS = """
+# The tests of the library in one process each, which tell most within seconds, and the programs that Node's tests start.
+EDIT_BUILD = """
 cmake --preset release
-cmake --build build/release --target unit_tests native_tests cli_tests corpus_test espalier
+cmake --build build/release --target unit_tests native_tests cli_tests corpus_test espalier make_sample
+"""
+UNIT_TESTS = """
 for test in unit_tests native_tests cli_tests; do build/release/$test --no-intro; done
 build/release/corpus_test tests/corrupt
 ctest --test-dir build/release --output-on-failure --no-tests=error -R '^(layout|layout.refused|scripts.runner)$'
 """
 
+# What trains, has several processes, or belongs to another framework: the ends of the names of Python tests.
+NOT_QUICK = ("training", "distributed", "seeds", "accelerate", "lightning", "peft", "transformers", "stores", "checkpointer_jax",
+             "examples", "reader", "shards", "substituted", "fan_out", "servers")
+
 # The Node tests of what changed, with the modules that are built already, or none at all.
-CHANGED_NODE_TESTS = """
+CHANGED_NODE_TESTS = f"""
+export ESPALIER='{ROOT}/build/release/espalier'
 changed=$(git diff --name-only "$(git merge-base HEAD origin/HEAD 2>/dev/null || echo HEAD)")
 case $changed in *wasm/*) (cd wasm && npm run --silent build && npm run --silent test) ;; esac
 case $changed in *web_demo/*) (cd web_demo && npm run --silent check && npm run --silent test) ;; esac
@@ -156,11 +163,10 @@ STEPS = [
     Step("python", "sanitized", needs=("python build",), sets=ALL, **tests_of_python("scripts/python --sanitize")),
     Step("valgrind", "unit", VALGRIND, needs=("release build",), sets=ALL),
     Step("checks", "mutants", "scripts/mutate-checks --corpus-only", needs=("release build",), locks=BUSY, sets=ALL),
-    Step("edit", "library", UNIT_TESTS, locks=BUSY, sets=QUICK),
-    # Not what trains, or has several processes.
-    Step("edit", "python", "scripts/python --quick --ignore-glob='*_training.py' --ignore-glob='*_distributed.py' "
-         "--ignore-glob='*_seeds.py'", sets=QUICK),
-    Step("edit", "node", CHANGED_NODE_TESTS, sets=QUICK),
+    Step("edit", "build", EDIT_BUILD, locks=BUSY, sets=QUICK),
+    Step("edit", "library", UNIT_TESTS, needs=("edit build",), locks=BUSY, sets=QUICK),
+    Step("edit", "python", f"scripts/python --quick {' '.join(f'--ignore-glob=*_{name}.py' for name in NOT_QUICK)}", sets=QUICK),
+    Step("edit", "node", CHANGED_NODE_TESTS, needs=("edit build",), sets=QUICK),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))
 # What of scripts/setup the steps need besides what all need, by their stage or name.

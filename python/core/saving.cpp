@@ -30,6 +30,7 @@
 #include "files/delta/join_parts.h"
 #include "files/delta/open_base.h"
 #include "files/folder/needed_files.h"
+#include "files/save/model_folder.h"
 
 namespace espalier::python {
 
@@ -210,6 +211,53 @@ nb::bytes save_safetensors_bytes(nb::handle state, nb::handle metadata,
   losses_of(std::move(saved), "");
   return sink.take();
 }
+
+// A model of several files. The old one stays until replace().
+class NewModel {
+ public:
+  NewModel(const nb::bytes& folder, const std::string& single, const std::string& index, bool sync,
+           bool replace)
+      : where_(path_of(folder)), options_(std::make_unique<SaveOptions>()) {
+    options_->sync = sync;
+    options_->replace = replace;
+    folder_.emplace(must(ModelFolder::open(where_, {single, index}, *options_), where_));
+  }
+
+  nb::tuple add(const std::string& name, nb::handle state, nb::handle metadata,
+                const std::string& unrepresentable, unsigned threads, bool copy_views,
+                const nb::object& progress) {
+    const std::string path = (std::filesystem::path(where_) / name).string();
+    const Encoded encoded = encode(state, views_of(copy_views));
+    SaveOptions options = options_of(metadata, kNoCompression, options_->sync, true, threads);
+    options.unrepresentable = unrepresentable_of(unrepresentable);
+    FileSink sink = must(folder_->create(name), path);
+    Result<Losses> saved = Losses();
+    save_interruptibly(progress, options, path, [&](const SaveOptions& told) -> Result<void> {
+      HeldSink held(sink);
+      saved = save_safetensors(held, encoded.value, told);
+      return {};
+    });
+    nb::tuple losses = losses_of(std::move(saved), path);
+    files_.push_back({name, std::move(sink)});
+    return losses;
+  }
+
+  void replace(const std::string& index) {
+    Result<void> replaced;
+    {
+      const nb::gil_scoped_release released;
+      replaced = folder_->replace(std::move(files_), index);
+      folder_.reset();  // and its lock
+    }
+    must(std::move(replaced), where_);
+  }
+
+ private:
+  std::string where_;
+  std::unique_ptr<SaveOptions> options_;
+  std::optional<ModelFolder> folder_;
+  std::vector<ModelFolder::NewFile> files_;
+};
 
 // A save in the background. Arrays were copied, or kept if they cannot change: their end takes the
 // GIL, so nothing waits for a save with it.
@@ -405,6 +453,16 @@ void bind_saving(nb::module_& module) {
                      "tuple[int, list[tuple[str, str]]]"));
   module.def("save_safetensors_bytes", &save_safetensors_bytes, "state"_a.none(), "metadata"_a,
              "unrepresentable"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>());
+
+  nb::class_<NewModel>(module, "NewModel")
+      .def(nb::init<const nb::bytes&, const std::string&, const std::string&, bool, bool>(),
+           "folder"_a, "single"_a, "index"_a, "sync"_a, "replace"_a, nb::call_guard<Call>())
+      .def("add", &NewModel::add, "name"_a, "state"_a.none(), "metadata"_a, "unrepresentable"_a,
+           "threads"_a, "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>(),
+           nb::sig("def add(self, name: str, state: object, metadata: object, "
+                   "unrepresentable: str, threads: int, copy_views: bool, "
+                   "progress: object | None) -> tuple[int, list[tuple[str, str]]]"))
+      .def("replace", &NewModel::replace, "index"_a, nb::call_guard<Call>());
 
   nb::class_<Saving>(module, "Saving")
       .def("is_done", &Saving::is_done)

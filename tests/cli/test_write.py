@@ -461,6 +461,78 @@ class Folders(Writing):
         self.assertEqual(self.read("a.safetensors")[-4:], b"aaaa")
 
 
+class Models(Writing):
+    """Models in several safetensors files."""
+
+    INDEX = "model.safetensors.index.json"
+    MODEL = pathlib.Path(__file__).parent.parent / "foreign/shards/model"  # by huggingface_hub
+
+    def contents(self, folder):
+        return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+    def test_a_model_comes_back_in_the_files_that_it_had(self):
+        one, folder = self.new("one.espalier"), pathlib.Path(self.new("again"))
+        folder.mkdir()
+        index = str(self.MODEL / self.INDEX)
+        self.text("convert", index, one)
+        said = self.text("convert", one, str(folder / self.INDEX), "--shards-like", index)
+        self.assertIn(f"{self.INDEX}: 16 files, ", said)
+        self.assertEqual(self.contents(folder), self.contents(self.MODEL))
+        # Other files in their place.
+        said = json.loads(self.text("convert", index, str(folder / "model.safetensors"), "--max-shard-size=5000", "-f", "--json"))
+        files = self.contents(folder)
+        self.assertEqual(sorted(files), sorted([self.INDEX, *said["shards"]]))
+        self.assertEqual(said["bytes"], sum(map(len, files.values())))
+        self.assertLess(len(files), 16)
+        had, made = (json.loads(each) for each in ((self.MODEL / self.INDEX).read_text(), files[self.INDEX]))
+        self.assertEqual(made["weight_map"].keys(), had["weight_map"].keys())
+        self.assertEqual(made["metadata"], {**had["metadata"], "total_parameters": made["metadata"]["total_parameters"]})
+        self.text("convert", index, self.new("had.safetensors"), "--no-metadata")
+        self.text("convert", str(folder / self.INDEX), self.new("made.safetensors"), "--no-metadata")
+        self.assertEqual(self.read("made.safetensors"), self.read("had.safetensors"))
+        said = self.text("convert", index, str(folder / self.INDEX), "--max-shard-size", "10GB", "-f")
+        self.assertIn("model.safetensors: ", said)
+        self.assertIn("not kept: (metadata)/index/metadata/format", said)
+        self.assertEqual(list(self.contents(folder)), ["model.safetensors"])
+        self.text("convert", str(folder / "model.safetensors"), self.new("made.safetensors"), "--no-metadata", "-f")
+        self.assertEqual(self.read("made.safetensors"), self.read("had.safetensors"))
+
+    def test_a_map_writes_them_too(self):
+        source = self.write("in.safetensors", safetensors([(f"module.{n}", "F32", [2], bytes(8)) for n in "abc"], {"format": "pt"}))
+        said = self.text("map", source, self.new("model.safetensors"), "--map=unwrap", "--max-shard-size", "16B")
+        self.assertIn(f"{self.INDEX}: 2 files, ", said)
+        self.assertEqual(json.loads(self.read(self.INDEX)), {
+            "metadata": {"total_parameters": 6, "total_size": 24},
+            "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00001-of-00002.safetensors",
+                           "c": "model-00002-of-00002.safetensors"}})
+
+    def test_refused(self):
+        source = self.write("in.safetensors", safetensors([("a", "F32", [1], bytes(4)), ("b", "F32", [1], bytes(4))]))
+        model = self.new("model.safetensors")
+        self.write("like.json", b'{"weight_map": {"x": "x.safetensors"}}')
+        for arguments, code, says in (
+            ([self.new("x.espalier"), "--max-shard-size=4"], USAGE, "is for safetensors files"),
+            ([model, "--max-shard-size=4", "--unrepresentable=metadata"], USAGE, "carries the tree in one file"),
+            ([model, "--max-shard-size=0"], USAGE, "more than nothing"),
+            ([model, "--max-shard-size=four"], USAGE, "is no size"),
+            ([model, "--max-shard-size=4", "--shards-like=x"], USAGE, "excludes"),
+            ([model, "--shards-like", self.new("like.json")], USAGE, "none of the names"),
+            ([model, "--shards-like", self.new("none.json")], IO, "none.json"),
+        ):
+            self.run_cli("convert", source, *arguments, expect=code)
+            self.assertIn(says, self.stderr)
+        self.assertEqual(self.files(), ["in.safetensors", "like.json"])
+        self.text("convert", source, model, "--max-shard-size=4")
+        self.run_cli("convert", source, model, "--max-shard-size=9", expect=USAGE)
+        self.assertIn("--force replaces the model", self.stderr)
+        # Other checkpoints refer to a shard.
+        self.text("convert", self.new(self.INDEX), self.new("run.espalier"), "--base", self.new(self.INDEX), "--most=100")
+        before = self.contents(self.folder)
+        self.run_cli("convert", source, model, "--max-shard-size=9", "-f", expect=USAGE)
+        self.assertIn("refer to", self.stderr)
+        self.assertEqual(self.contents(self.folder), before)
+
+
 class KeptHeaders(Writing):
     """Another writer's safetensors file comes back byte for byte from an Espalier file."""
 

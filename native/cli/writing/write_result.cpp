@@ -14,7 +14,9 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
+#include "cli/writing/model_metadata.h"
 #include "cli/writing/one_tensor.h"
+#include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/codec/compression_level.h"
 #include "espalier/foreign/safetensors/writer.h"
@@ -23,11 +25,17 @@
 #include "espalier/tree/elements.h"
 #include "files/delta/rewrite_references.h"
 #include "files/folder/needed_files.h"
+#include "files/save/model_folder.h"
+#include "files/save/shard_split.h"
 
 namespace espalier::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool is_sharded(const TargetOptions& options) {
+  return !options.max_shard_size.empty() || !options.shards_like.empty();
+}
 
 Unrepresentable policy_of(const TargetOptions& options) {
   if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
@@ -92,6 +100,10 @@ Result<SaveFormat> named_format(const std::string& target, const TargetOptions& 
   for (const SaveFormat format : kSaveFormats) {
     if (options.format == save_format_name(format)) return format;
   }
+  // "model.safetensors.index.json"
+  if (is_sharded(options) && model_names(fs::path(target).filename().string())) {
+    return SaveFormat::kSafetensors;
+  }
   const auto named = find_named_format(target);
   std::string why = "the name does not select a format";
   if (named && named->format) {
@@ -107,6 +119,32 @@ Result<SaveFormat> named_format(const std::string& target, const TargetOptions& 
                   (formats == Formats::kAll ? ".espalier, .safetensors, .npy, .raw or .bin"
                                             : ".espalier or .safetensors") +
                   ", or pass --to");
+}
+
+// What options for several files need.
+Result<void> check_sharded(const std::string& target, SaveFormat format,
+                           const TargetOptions& options) {
+  const char* const name = options.shards_like.empty() ? "--max-shard-size" : "--shards-like";
+  if (format != SaveFormat::kSafetensors) {
+    return fail(ErrorCode::kInvalidArgument, std::string(name) +
+                                                 " is for safetensors files; end OUT in "
+                                                 ".safetensors, or leave the option out");
+  }
+  if (options.unrepresentable == "metadata") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--unrepresentable=metadata carries the tree in one file; leave " +
+                    std::string(name) + " out, or use --unrepresentable=drop");
+  }
+  if (options.shards_like.empty()) {
+    const auto size = parse_size(options.max_shard_size);
+    if (!size) return propagate(size);
+    if (*size == 0) {
+      return fail(ErrorCode::kInvalidArgument, "--max-shard-size must be more than nothing");
+    }
+  }
+  const auto names = model_names(fs::path(target).filename().string());
+  if (!names) return propagate(names);
+  return {};
 }
 
 Result<Losses> save_one_tensor(const std::string& target, SaveFormat format, const Value& state,
@@ -138,12 +176,27 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+// The files that a save replaces or removes.
+std::vector<std::string> replaced_files(const std::string& target, const TargetOptions& options) {
+  if (!is_sharded(options)) return {target};
+  const fs::path path = target;
+  const auto names = model_names(path.filename().string());
+  if (!names) return {target};
+  std::vector<std::string> files;
+  for (const std::string& name : files_of_model(path.parent_path(), *names, {})) {
+    files.push_back((path.parent_path() / name).string());
+  }
+  return files;
+}
+
 // That no other file of the folder refers to `target`, which is about to be replaced: they would
 // lose their base.
 tl::expected<void, Failure> check_not_needed(const Route& route, const fs::path& target,
-                                             const TargetOptions& options) {
+                                             const TargetOptions& options,
+                                             const std::vector<std::string>& leaving_together) {
   const fs::path folder = folder_of(target);
   std::set<std::string> leaving{target.filename().string()};
+  for (const std::string& file : leaving_together) leaving.insert(fs::path(file).filename());
   std::error_code ignored;
   if (options.replaces_base && !is_url(route.source) &&
       fs::equivalent(folder_of(route.source), folder, ignored)) {
@@ -164,17 +217,19 @@ tl::expected<void, Failure> check_not_needed(const Route& route, const fs::path&
                 "write another one, or `espalier flatten` those that need it first");
 }
 
-tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOptions& options,
-                                             const CommonOptions& common) {
+tl::expected<void, Failure> check_not_needed(
+    const Route& route, const TargetOptions& options, const CommonOptions& common,
+    const std::vector<std::string>& leaving_together = {}) {
   std::error_code ignored;
   if (!fs::exists(route.target, ignored)) return {};
   if (!options.replaces_base) {
     if (auto ok = common.kept->check(route.target); !ok) return about(route.target, ok);
   }
-  if (auto ok = check_not_needed(route, route.target, options); !ok) return ok;
+  if (auto ok = check_not_needed(route, route.target, options, leaving_together); !ok) return ok;
   // A link is followed, and the file that it leads to may be needed in its own folder.
   const fs::path target = fs::canonical(route.target, ignored);
-  return target.empty() ? tl::expected<void, Failure>() : check_not_needed(route, target, options);
+  return target.empty() ? tl::expected<void, Failure>()
+                        : check_not_needed(route, target, options, leaving_together);
 }
 
 }  // namespace
@@ -187,9 +242,36 @@ tl::expected<void, Failure> check_not_needed(const std::string& target,
 
 namespace {
 
+Result<Losses> save_model(const std::string& target, const Value& state, ShardOptions shards,
+                          const TargetOptions& options, const SaveOptions& save_options,
+                          Written& written) {
+  if (!options.shards_like.empty()) {
+    shards.like = options.shards_like;
+  } else {
+    const auto size = parse_size(options.max_shard_size);  // target_format() checked
+    if (!size) return propagate(size);
+    shards.max_bytes = *size;
+  }
+  auto saved = save_safetensors_model(target, state, shards, save_options);
+  if (!saved) {
+    // One of the files is the target as well.
+    std::string& file = saved.error().file;
+    if (!shards.like && folder_of(file) == folder_of(target)) file = target;
+    return propagate(saved);
+  }
+  written.bytes = saved->bytes;
+  if (!saved->index.empty()) {
+    written.shards = std::move(saved->files);
+    written.route.target = (fs::path(target).parent_path() / saved->index).string();
+  } else {
+    written.route.target = (fs::path(target).parent_path() / saved->files.front()).string();
+  }
+  return std::move(saved->left_out);
+}
+
 Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
                         const TargetOptions& options, const SaveOptions& save_options,
-                        const References* references, Written& written) {
+                        ShardOptions shards, const References* references, Written& written) {
   switch (format) {
     case SaveFormat::kEspalier:
       if (references != nullptr) {
@@ -202,6 +284,9 @@ Result<Losses> save_any(const std::string& target, SaveFormat format, const Valu
     case SaveFormat::kSafetensors: {
       SaveOptions with_policy = save_options;
       with_policy.unrepresentable = policy_of(options);
+      if (is_sharded(options)) {
+        return save_model(target, state, std::move(shards), options, with_policy, written);
+      }
       return save_safetensors(target, state, with_policy);
     }
     default:
@@ -230,6 +315,18 @@ void add_target_options(CLI::App& command, TargetOptions& options, Formats forma
           "back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
       ->type_name("error|drop|metadata");
+  CLI::Option* const size =
+      command
+          .add_option("--max-shard-size", options.max_shard_size,
+                      "Write a model in several safetensors files, as transformers does: at most "
+                      "so much in each, and an index beside them")
+          ->type_name("SIZE");
+  command
+      .add_option("--shards-like", options.shards_like,
+                  "Write the files that this index names, model.safetensors.index.json, each with "
+                  "the tensors that it had")
+      ->type_name("INDEX")
+      ->excludes(size);
   add_new_file_options(command, options);
 }
 
@@ -269,6 +366,16 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
     }
   }
   if (options.force) return {};
+  if (is_sharded(options)) {
+    const fs::path path = target;
+    const auto names = model_names(path.filename().string());
+    for (const std::string& name :
+         names ? std::vector{names->single, names->index} : std::vector<std::string>()) {
+      if (!fs::exists(fs::symlink_status(path.parent_path() / name, error))) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  name + " exists; --force replaces the model that it belongs to");
+    }
+  }
   const auto itself = std::filesystem::symlink_status(target, error);
   if (std::filesystem::is_symlink(itself)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -289,6 +396,9 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
     return fail(ErrorCode::kInvalidArgument,
                 name + " files are never compressed; leave --compress out, or write .espalier");
   }
+  if (is_sharded(options)) {
+    if (auto ok = check_sharded(target, *format, options); !ok) return propagate(ok);
+  }
   if (holds_one_tensor(*format) && options.unrepresentable == "metadata") {
     return fail(ErrorCode::kInvalidArgument,
                 name + " files have no metadata; use --unrepresentable=drop");
@@ -299,8 +409,10 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common, const Against& against) {
-  if (auto ok = check_not_needed(route, options, common); !ok) {
-    return tl::unexpected<Failure>(std::move(ok.error()));
+  const std::vector<std::string> replaced = replaced_files(route.target, options);
+  for (const std::string& target : replaced) {
+    auto ok = check_not_needed(Route{route.source, target}, options, common, replaced);
+    if (!ok) return tl::unexpected<Failure>(std::move(ok.error()));
   }
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
   Written written;
@@ -309,8 +421,18 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
   {
     MeasuringOps ops;
     ProgressBar progress("writing");
+    if (options.no_metadata) metadata = Value::dict();
+    ShardOptions shards;
+    if (format == SaveFormat::kSafetensors) {
+      ModelMetadata model = model_metadata(metadata);
+      // One file has no index for the rest.
+      if (is_sharded(options) || model.of_index.children().empty()) {
+        metadata = std::move(model.of_each_file);
+        shards.index_metadata = std::move(model.of_index);
+      }
+    }
     const SaveOptions save_options{
-        .metadata = options.no_metadata ? Value::dict() : std::move(metadata),
+        .metadata = std::move(metadata),
         .sync = !options.no_sync,
         .replace = options.force,
         .threads = common.threads,
@@ -322,10 +444,10 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
         .most_of_full = against.most_of_full,
         .progress = progress.callback(),
         .ops = &ops};
-    saved =
-        save_any(route.target, format, state, options, save_options, against.references, written);
+    saved = save_any(route.target, format, state, options, save_options, std::move(shards),
+                     against.references, written);
     written.stopped_by = ops.stopped_by();
-    written.bytes = ops.length();
+    if (!is_sharded(options)) written.bytes = ops.length();
   }
   if (written.stopped_by != 0) return written;
   if (!saved) {
@@ -357,7 +479,9 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
 }
 
 void print_written(Output& out, const Written& written) {
-  out.print("{}: {} written", escaped(written.route.target), format_size(written.bytes));
+  out.print("{}: ", escaped(written.route.target));
+  if (!written.shards.empty()) out.print("{}, ", counted(written.shards.size(), "file"));
+  out.print("{} written", format_size(written.bytes));
   if (!written.dtype.empty()) out.print(", {} {}", written.dtype, shape_text(written.shape));
   out.put('\n');
   if (!written.left_out.empty()) {
@@ -370,6 +494,12 @@ void write_written_members(JsonWriter& json, const Written& written) {
   json.member("written", written.route.target);
   json.member("bytes", written.bytes);
   json.member("left_out", written.left_out.count());
+  if (!written.shards.empty()) {
+    json.key("shards");
+    json.begin_array();
+    for (const std::string& name : written.shards) json.value(name);
+    json.end_array();
+  }
   if (written.dtype.empty()) return;
   json.member("dtype", written.dtype);
   json.key("shape");

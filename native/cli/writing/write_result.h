@@ -24,6 +24,8 @@ struct TargetOptions {
   std::string format;
   std::string unrepresentable = "error";
   std::string compress;        // a level, or "true" for the fast one
+  std::string max_shard_size;  // of a model in several safetensors files
+  std::string shards_like;     // the index of a model whose files are to be made again
   bool espalier_only = false;  // whether the command writes no other format
   bool replaces_base = false;  // whether the input may need the file that is replaced: see apply
 };
@@ -36,7 +38,8 @@ constexpr bool holds_one_tensor(SaveFormat format) {
   return format == SaveFormat::kNpy || format == SaveFormat::kRaw;
 }
 
-/// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
+/// Adds --to, --compress, --unrepresentable, --max-shard-size, --shards-like, --no-metadata,
+/// --force and --no-sync.
 void add_target_options(CLI::App& command, TargetOptions& options, Formats formats);
 
 /// Adds --compress alone.
@@ -73,6 +76,8 @@ struct Written {
   Route route;
   std::uint64_t bytes = 0;
   Losses left_out;
+  /// The names of the files of a model in several, beside its index.
+  std::vector<std::string> shards;
   /// The dtype and shape of the tensor, for formats that hold one.
   std::string dtype;
   std::vector<std::uint64_t> shape;
@@ -93,8 +98,8 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
 
 /// Prints "TARGET: 1.2 MiB written" and what was left out.
 void print_written(Output& out, const Written& written);
-/// Writes the members `file`, `written`, `bytes` and `left_out`, and for one tensor `dtype` and
-/// `shape`.
+/// Writes the members `file`, `written`, `bytes` and `left_out`, for one tensor `dtype` and
+/// `shape`, and for a model in several files `shards`.
 void write_written_members(JsonWriter& json, const Written& written);
 
 }  // namespace espalier::cli

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
-import secrets
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,7 +18,6 @@ from ._tree import DICT, LIST, RECORD, SET, TENSOR, TUPLE, below
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _INDEX = re.compile(r"(.+)\.safetensors\.index((?:\.[^.]+)?)\.json", re.S)
-_WORK, _KEPT = ".espalier-shards-", ".espalier-old-"
 _DEPTH = 256
 
 
@@ -284,24 +279,6 @@ def _saving(path: str) -> Iterator[None]:
         raise made from error
 
 
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[bool]:
-    """Keeps other saves of such models out of the folder. False if the file system has no locks, and so does not tell."""
-    handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = f"{folder or '.'}: another save of a model to this folder goes on; wait for its end, or save to another folder"
-            raise CheckpointOSError(text, "folder_in_use") from None
-        except OSError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(handle)
-
-
 def _write(
     folder: str,
     single: str,
@@ -316,114 +293,24 @@ def _write(
     threads: int,
     report: Report | None,
 ) -> list[tuple[str, str]]:
-    """All files under other names first. Then, at each moment, the index is that of one whole model, old or new."""
-
-    def at(name: str) -> str:
-        return os.path.join(folder, name)
-
-    if not replace:
-        for name in (single, index_name):
-            if os.path.lexists(at(name)):
-                raise make("file_exists", "this file exists, and replace=False keeps it", "", None, at(name))
+    """All files beside the old ones first, which the core then replaces so that a reader finds one whole model at each moment."""
     dropped: list[tuple[str, str]] = []
-    # The index itself may be the one of like=, so the old names are those of now.
-    try:
-        before: dict[str, str] = _read_index(at(index_name))["weight_map"]
-    except EspalierError:
-        before = {}
-    with _locked(folder) as is_alone:
-        if is_alone:
-            for name in os.listdir(folder or "."):
-                if name.startswith(_WORK):
-                    shutil.rmtree(at(name), ignore_errors=True)
-        work = tempfile.mkdtemp(prefix=_WORK, dir=folder or ".")
-        try:
-            total = sum(leaf.bytes for leaf in leaves.values())
-            done = 0
-            for file, names in split.files.items():
-                begun = done
-                told = None if report is None else lambda now, _, begun=begun: report(begun + now, max(total, begun + now))
-                part = {name: leaves[name].value for name in names}
-                _, first = _core.save_safetensors(
-                    os.fsencode(os.path.join(work, file)), part, metadata, unrepresentable, sync, True, False, threads,
-                    copy_views, told,
-                )  # fmt: skip
-                dropped += first
-                done += sum(leaves[name].bytes for name in names)
-            if split.listing is not None:
-                _write_text(os.path.join(work, index_name), _json(split.listing), sync)
-            kept = _keep_old(folder, index_name, before, split, work, sync)
-            for file in split.files:
-                os.replace(os.path.join(work, file), at(file))
-            _sync_folder(folder, sync)
-            if split.listing is not None:
-                os.replace(os.path.join(work, index_name), at(index_name))
-                _sync_folder(folder, sync)
-                if single not in split.files:  # transformers would read it, and not the index.
-                    _remove(at(single))
-            else:
-                _remove(at(index_name))
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-        for file in {*before.values(), *kept} - split.files.keys():
-            _remove(at(file))
-        if is_alone:
-            for name in os.listdir(folder or "."):
-                if name.startswith(_KEPT) and name not in split.files:
-                    _remove(at(name))
+    model = _core.NewModel(os.fsencode(folder or "."), single, index_name, sync, replace)
+    total = sum(leaf.bytes for leaf in leaves.values())
+    done = 0
+    for file, names in split.files.items():
+        begun = done
+        told = None if report is None else lambda now, _, begun=begun: report(begun + now, max(total, begun + now))
+        part = {name: leaves[name].value for name in names}
+        _, first = model.add(file, part, metadata, unrepresentable, threads, copy_views, told)
+        dropped += first
+        done += sum(leaves[name].bytes for name in names)
+    model.replace("" if split.listing is None else _json(split.listing))
     return dropped
-
-
-def _keep_old(folder: str, index_name: str, before: dict[str, str], split: Split, work: str, sync: bool) -> set[str]:
-    """Gives the old files that new ones replace a second name, which the old index then has. A reader that opens the index
-    between two renames finds the old model."""
-    if split.listing is None:
-        return set()
-    nonce = secrets.token_hex(6)
-    moved = {file: f"{_KEPT}{nonce}-{file}" for file in {*before.values()} & split.files.keys()}
-    moved = {file: name for file, name in moved.items() if os.path.exists(os.path.join(folder, file))}
-    if not moved:
-        return set()
-    for file, name in moved.items():
-        source, target = os.path.join(folder, file), os.path.join(folder, name)
-        try:
-            os.link(source, target)
-        except OSError:  # a file system without links
-            shutil.copyfile(source, target)
-    with open(os.path.join(folder, index_name), "rb") as old:
-        index = json.load(old)
-    index["weight_map"] = {name: moved.get(file, file) for name, file in before.items()}
-    _write_text(os.path.join(work, "old.json"), _json(index), sync)
-    _sync_folder(folder, sync)
-    os.replace(os.path.join(work, "old.json"), os.path.join(folder, index_name))
-    _sync_folder(folder, sync)
-    return set(moved.values())
 
 
 def _json(index: dict[str, Any]) -> str:
     return json.dumps(index, indent=2, sort_keys=True) + "\n"
-
-
-def _write_text(path: str, text: str, sync: bool) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-
-
-def _sync_folder(folder: str, sync: bool) -> None:
-    if sync:
-        handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
 
 
 __all__ = ["save", "size_of"]

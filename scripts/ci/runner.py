@@ -1,17 +1,19 @@
 """Runs the steps of scripts/test: each as soon as the steps that it needs have passed, and one more at once than there
 are processors."""
+import contextlib
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
+import sys
+import threading
 import time
 import xml.etree.ElementTree
 from collections.abc import Callable
 
-PROCESSORS = os.cpu_count() or 1
+PROCESSORS = len(os.sched_getaffinity(0))
 # One more than there are processors: browsers and servers wait much of their time.
 AT_ONCE = PROCESSORS + 1
 
@@ -45,49 +47,72 @@ def of_suite(run, broken, shown, names, output, is_ok, seconds=()):
     return Report(run - broken, broken, shown, tuple(names), tuple(seconds))
 
 
-def junit(path):
-    """Counts the tests in the JUnit file that CTest writes. A test that was skipped or disabled did not pass."""
+def junit(*paths, prefix=""):
+    """Counts the tests in the JUnit files that CTest, doctest and pytest write. A test that was skipped or disabled did not pass.
+
+    Tests of pytest are called as it takes them, with `prefix` before their file.
+    """
+    def name_of(case):
+        name, file = case.get("name"), case.get("file")
+        if file is None:
+            return name
+        # With the class, if there is one: it follows the module's name.
+        module = file.removesuffix(".py").replace("/", ".")
+        inner = (case.get("classname") or "").removeprefix(module).strip(".").replace(".", "::")
+        return "::".join(filter(None, (prefix + file, inner, name)))
+
+    def why(case):
+        """Nothing of a test that passed."""
+        found = [each for each in case if each.tag in ("failure", "error", "skipped")]
+        texts = [text for each in found for text in (each.get("message"), each.text) if text]
+        if found:
+            return f"{found[0].tag}\n{last_lines(chr(10).join(texts), 15)}"
+        if case.get("status") in (None, "run"):
+            return ""
+        return f"{case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
+
     def read(output, is_ok):
-        try:
-            cases = xml.etree.ElementTree.parse(path).getroot().findall("testcase")
-        except (OSError, xml.etree.ElementTree.ParseError):
-            cases = []
-        broken = [case for case in cases if case.get("status") != "run"]
-        shown = [f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
-                 for case in broken[:20]]
-        names = [case.get("name") for case in broken]
-        seconds = [(case.get("name"), float(case.get("time") or 0)) for case in cases]
-        return of_suite(len(cases), len(broken), "\n".join(shown), names, output, is_ok, seconds)
+        cases, missing = [], []
+        for path in paths:
+            try:
+                cases += xml.etree.ElementTree.parse(path).getroot().iter("testcase")
+            except (OSError, xml.etree.ElementTree.ParseError):
+                missing.append(str(path))
+        broken = [case for case in cases if why(case)]
+        shown = "\n".join(f"{name_of(case)}: {why(case)}" for case in broken[:20])
+        seconds = [(name_of(case), float(case.get("time") or 0)) for case in cases]
+        if missing:
+            lines = [shown, last_lines(output, 60), f"no report of tests: {', '.join(missing)}"]
+            return Report(len(cases) - len(broken), len(broken) + len(missing), "\n".join(filter(None, lines)))
+        return of_suite(len(cases), len(broken), shown, map(name_of, broken), output, is_ok, seconds)
     return read
 
 
 def tap(output, is_ok):
-    """Counts the tests of Node's test runner. A test that was skipped or is a to-do did not pass."""
+    """Counts the tests of Node's test runner. A test that was skipped or is a to-do did not pass, and no file that has no test."""
     totals = {name: int(count) for name, count in re.findall(r"^# (\w+) (\d+)$", output, re.M)}
     broken = sum(totals.get(name, 0) for name in ("fail", "cancelled", "skipped", "todo"))
-    shown = "\n".join(re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8])
+    shown = re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8]
+    left_out = re.findall(r"^ *ok \d+ - (.*?) # (SKIP|TODO).*$", output, re.M)
+    shown += [f"{name}: {what}" for name, what in left_out[:20]]
+    # Node takes a file that registers no test for a test.
+    empty = re.findall(r"^ok \d+ - (\S+\.test\.m?js)$", output, re.M)
+    broken += len(empty)
+    shown += [f"{name}: this file has no test" for name in empty]
     # A group fails with its tests, and as a pattern it would stand for all of them.
     failed = re.findall(r"^ *not ok \d+ - (.*)\n((?: +(?!ok|not ok|#).*\n)*)", output + "\n", re.M)
     names = [name for name, details in failed if "failureType: 'subtestsFailed'" not in details]
+    names += [name for name, _ in left_out]
     # Those of a file or a group are there, too, and begin further to the left.
     found = re.findall(r"^( *)(?:not )?ok \d+ - (.*)\n *---\n *duration_ms: ([\d.]+)", output, re.M)
     groups = {name for indent, name, _ in found if f"{indent}# Subtest: {name}\n{indent}    #" in output}
     seconds = [(name, float(milliseconds) / 1000) for _, name, milliseconds in found if name not in groups]
-    return of_suite(totals.get("tests", 0), broken, shown, names, output, is_ok, seconds)
+    return of_suite(totals.get("tests", 0), broken, "\n".join(shown), names, output, is_ok, seconds)
 
 
-def pytest(output, is_ok):
-    """Counts the tests of pytest. A test that was skipped did not pass."""
-    line = re.findall(r"^.*\b\d+ [a-z]+.* in [\d.]+s.*$", output, re.M)[-1:]
-    totals = {name: int(count) for count, name in re.findall(r"(\d+) ([a-z]+)", "".join(line).split(" in ")[0])}
-    passed = totals.pop("passed", 0)
-    for word in ("warning", "warnings"):
-        totals.pop(word, 0)
-    names = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.M)
-    broken = sum(totals.values())
-    # With --durations, those that take longest.
-    seconds = [(name, float(time)) for time, name in re.findall(r"^([\d.]+)s call +(.+)$", output, re.M)]
-    return of_suite(passed + broken, broken, last_lines(output, 60), names, output, is_ok, seconds)
+def tap_if_any(output, is_ok):
+    """The same for a command that may have no test to run."""
+    return Report(0, 0) if is_ok and "TAP version" not in output else tap(output, is_ok)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +129,8 @@ class Step:
     again: Callable[[tuple[str, ...]], str] | None = None
     # The sets of steps that it belongs to, such as "quick"; see stages.py.
     sets: tuple[str, ...] = ()
+    # What takes longer hangs: it is ended, and has failed.
+    minutes: float = 45
 
     @property
     def name(self):
@@ -114,7 +141,8 @@ class Step:
         """The command that runs this step again, or only its tests with these names."""
         if self.again and names:
             return self.again(names[:20])
-        return f"scripts/test '{self.name}'"
+        seed = os.environ.get("ESPALIER_SEED", "1")
+        return f"scripts/test '{self.name}'" + (f" --seed {seed}" if seed != "1" else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,14 +163,38 @@ def selected(steps, wanted):
     return [step for step in steps if step.name in names]
 
 
+def end_group(process, seconds=10):
+    """Ends what a step started and left behind: asks first, as browsers end their own processes then."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def be_ended(number, _):
+    raise SystemExit(128 + number)
+
+
 def run(steps, logs):
-    """Runs each step after the steps it needs. Returns the results in the order in which the steps ended."""
+    """Runs each step after the steps it needs. Returns the results in the order in which the steps ended.
+
+    A step is a group of processes, of which none outlives it, nor this program, unless that is killed.
+    """
     logs.mkdir(parents=True, exist_ok=True)
     # A program that a shell started in the background ignores Ctrl-C, and so would the tests that are about it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    handlers = {number: signal.signal(number, be_ended) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # A test may print what the terminal has no characters for.
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="backslashreplace")
     begun = time.monotonic()
-    waiting, running, results = list(steps), {}, {}
+    waiting, running, results, expired = list(steps), {}, {}, set()
 
     def say(text):
         elapsed = int(time.monotonic() - begun)
@@ -157,30 +209,59 @@ def run(steps, logs):
             print(report.shown, f"(all of it: {log})" if log else "", sep="\n")
             print_failure(result)
 
+    def expire(step, process):
+        expired.add(step.name)
+        end_group(process)
+
     def start(step):
         say(f"{step.name} ...")
         log = logs / f"{step.name.replace(' ', '-')}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", step.command], stdin=subprocess.DEVNULL,
-                                       stdout=output, stderr=subprocess.STDOUT)
-        running[process.pid] = (step, process, log, time.monotonic())
+                                       stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        limit = threading.Timer(step.minutes * 60, expire, (step, process))
+        limit.daemon = True
+        limit.start()
+        running[process.pid] = (step, process, log, time.monotonic(), limit)
 
-    while waiting or running:
-        for step in list(waiting):
-            failed = [name for name in step.needs if name in results and results[name].report.failed]
-            taken = {lock for other, *_ in running.values() for lock in other.locks}
-            if failed:
-                waiting.remove(step)
-                finish(Result(step, Report(0, 1, f"Not run, because it needs: {', '.join(failed)}")))
-            elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= set(step.needs):
-                waiting.remove(step)
-                start(step)
-        if running:
+    def report_of(step, log, is_ok):
+        output = log.read_text(encoding="utf-8", errors="replace")
+        report = step.read(output, is_ok and step.name not in expired)
+        if step.name not in expired:
+            return report
+        return dataclasses.replace(report, failed=max(1, report.failed),
+                                   shown=f"{last_lines(output, 40)}\nended after {step.minutes:g} minutes")
+
+    try:
+        while waiting or running:
+            for step in list(waiting):
+                failed = [name for name in step.needs if name in results and results[name].report.failed]
+                taken = {lock for other, *_ in running.values() for lock in other.locks}
+                if failed:
+                    waiting.remove(step)
+                    finish(Result(step, Report(0, 1, f"Not run, because it needs: {', '.join(failed)}")))
+                elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= set(step.needs):
+                    waiting.remove(step)
+                    start(step)
+            if not running:
+                if waiting:
+                    raise ValueError(f"steps that need what is not selected: {', '.join(step.name for step in waiting)}")
+                continue
             pid, status, usage = os.wait4(-1, 0)
-            step, process, log, since = running.pop(pid)
+            if pid not in running:  # an orphan, if this is the first process of a container
+                continue
+            step, process, log, since, limit = running.pop(pid)
+            limit.cancel()
             process.returncode = os.waitstatus_to_exitcode(status)
-            report = step.read(log.read_text(errors="replace"), process.returncode == 0)
+            end_group(process)
+            report = report_of(step, log, process.returncode == 0)
             finish(Result(step, report, since - begun, time.monotonic() - since, usage.ru_utime + usage.ru_stime), log)
+    finally:
+        for _, process, *_, limit in running.values():
+            limit.cancel()
+            end_group(process)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return list(results.values())
 
 
@@ -245,5 +326,7 @@ def summarise(results, goal=None, recorded=None):
     for result in results:
         if result.report.failed:
             print_failure(result)
+            if result.report.shown.startswith("Not run"):
+                print(f"    {result.report.shown}")
     print(f"{passed} passed, {failed} failed", flush=True)
     return 0 if failed == 0 and passed > 0 else 1

@@ -2,17 +2,44 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts/ci"))
 
-from runner import Report, Result, Step, grown, junit, pytest, run, selected, summarise, tap, timeline
+from runner import Report, Result, Step, grown, junit, run, selected, summarise, tap, tap_if_any, timeline
+
+
+def gone(pid):
+    """Whether the process ends, which it does soon if anything ends it."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def reports(*texts):
+    """The reports of these JUnit files together."""
+    files = [tempfile.NamedTemporaryFile("w", suffix=".xml") for _ in texts]
+    for file, text in zip(files, texts, strict=True):
+        file.write(text)
+        file.flush()
+    with contextlib.ExitStack() as stack:
+        for file in files:
+            stack.enter_context(file)
+        return junit(*(file.name for file in files), prefix="python/")("end", "failure" not in "".join(texts))
 
 
 class Runner(unittest.TestCase):
@@ -103,30 +130,83 @@ class Runner(unittest.TestCase):
         broken = "    not ok 1 - inner\n      ---\n      failureType: 'testCodeFailure'\n      ...\n" \
                  "not ok 1 - group\n  ---\n  failureType: 'subtestsFailed'\n  ...\n# tests 1\n# fail 1\n"  # fmt: skip
         self.assertEqual(tap(broken, False).names, ("inner",))
-        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
-            file.write('<testsuite><testcase name="a" status="run" time="2.5"/></testsuite>')
-            file.flush()
-            self.assertEqual(junit(file.name)("", True).seconds, (("a", 2.5),))
-        durations = "===== slowest 10 durations =====\n1.25s call     python/tests/test_a.py::test_b[c d]\n0.50s setup    x::y\n1 passed in 2.00s\n"
-        self.assertEqual(pytest(durations, True).seconds, (("python/tests/test_a.py::test_b[c d]", 1.25),))
+        self.assertEqual(reports('<testsuite><testcase name="a" status="run" time="2.5"/></testsuite>').seconds, (("a", 2.5),))
+
+    def test_names_of_pytest_are_those_that_it_takes(self):
+        case = '<testcase classname="tests.test_a{}" file="tests/test_a.py" name="test_b[x - y]" time="1"><failure message="m">why</failure></testcase>'
+        report = reports(f"<testsuites><testsuite>{case.format('')}{case.format('.TestC')}</testsuite></testsuites>")
+        self.assertEqual(report.names, ("python/tests/test_a.py::test_b[x - y]", "python/tests/test_a.py::TestC::test_b[x - y]"))
+        self.assertIn("failure\nm\nwhy", report.shown)
+
+    def test_files_without_tests_and_skips_are_named(self):
+        report = tap("TAP version 13\nok 1 - test/empty.test.mjs\nok 2 - x # SKIP why\n# tests 2\n# fail 0\n# skipped 1\n", True)
+        self.assertEqual((report.passed, report.failed), (0, 2))
+        self.assertIn("test/empty.test.mjs: this file has no test", report.shown)
+        self.assertIn("x: SKIP", report.shown)
+        nothing, failed = tap_if_any("nothing changed\n", True), tap_if_any("no modules\n", False)
+        self.assertEqual((nothing.passed, nothing.failed, failed.failed), (0, 0, 1))
+
+    def test_a_step_that_hangs_is_ended_with_all_that_it_started(self):
+        status, printed, _ = self.run_steps(Step("a", "tests", "echo begun; sleep 3600 & sleep 3600", minutes=0.005))
+        self.assertEqual(status, 1)
+        self.assertIn("begun\nended after 0.005 minutes", printed)
+
+    def test_nothing_outlives_a_step_or_the_runner(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        program = ("import pathlib, sys; sys.path.insert(0, sys.argv[1]); from runner import Step, run; "
+                   "run([Step('a', 'tests', 'sleep 3600 & echo $! $$ > pids; mv pids known; wait')], pathlib.Path('logs'))")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            (folder / "known").unlink(missing_ok=True)
+            process = subprocess.Popen([sys.executable, "-c", program, ROOT / "scripts/ci"], cwd=folder, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)  # fmt: skip
+            while not (folder / "known").exists():
+                time.sleep(0.01)
+            process.send_signal(number)
+            self.assertNotEqual(process.wait(60), 0)
+            for pid in (folder / "known").read_text().split():
+                self.assertTrue(gone(pid), f"a process outlives {number!r}")
+
+    def test_what_a_step_leaves_behind_is_ended(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.run_steps(Step("a", "tests", f"sleep 3600 & echo $! > {folder}/pid"))
+        self.assertTrue(gone((folder / "pid").read_text().strip()))
+
+    def test_processes_of_others_are_reaped_and_ignored(self):
+        orphan = subprocess.Popen(["true"])
+        status, printed, _ = self.run_steps(Step("a", "tests", "sleep 0.2"))
+        self.assertEqual(status, 0, printed)
+        orphan.returncode = 0
+
+    def test_steps_whose_needs_are_not_selected_are_an_error(self):
+        with self.assertRaises(ValueError):
+            self.run_steps(Step("a", "tests", "true", needs=("a build",)))
+
+    def test_any_text_can_be_printed(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "text").write_bytes("ä\n".encode() + b"\xff\n")
+        program = ("import pathlib, sys; sys.path.insert(0, sys.argv[1]); from runner import Step, run, summarise; "
+                   "sys.exit(summarise(run([Step('a', 'tests', 'cat text; exit 1')], pathlib.Path('logs'))))")
+        done = subprocess.run([sys.executable, "-c", program, ROOT / "scripts/ci"], cwd=folder, capture_output=True, check=False,
+                              env={**os.environ, "PYTHONIOENCODING": "ascii"})  # fmt: skip
+        self.assertEqual(done.stdout.splitlines()[-1], b"0 passed, 1 failed", done.stderr)
 
     def test_a_test_that_was_skipped_has_failed(self):
         tap_output = "ok 1 - x # SKIP\n# tests 5\n# pass 3\n# fail 1\n# cancelled 0\n# skipped 1\n# todo 0\n"
         cases = "".join(f'<testcase name="{status}" status="{status}"/>'
                         for status in ("run", "run", "fail", "notrun", "disabled"))
-        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
-            file.write(f"<testsuite>{cases}</testsuite>")
-            file.flush()
-            pytest_output = "FAILED a::b\n1 failed, 3 passed, 1 skipped in 0.01s\nmore\n"
-            for report, expected in ((tap(tap_output, False), (3, 2)), (junit(file.name)("", False), (2, 3)),
-                                     (pytest(pytest_output, False), (3, 2)),
-                                     (pytest("3 passed, 1 warning in 0.01s\n", True), (3, 0))):
-                self.assertEqual((report.passed, report.failed), expected)
+        of_pytest = '<testcase name="a"/><testcase name="b"><skipped message="no GPU"/></testcase><testcase name="c"><error/></testcase>'
+        for report, expected in ((tap(tap_output, False), (3, 2)), (reports(f"<testsuite>{cases}</testsuite>"), (2, 3)),
+                                 (reports(f"<testsuites><testsuite>{of_pytest}</testsuite></testsuites>"), (1, 2)),
+                                 (reports(f"<t>{cases}</t>", f"<t>{of_pytest}</t>"), (3, 5))):
+            self.assertEqual((report.passed, report.failed), expected)
+        self.assertIn("b: skipped\nno GPU", reports(f"<t>{of_pytest}</t>").shown)
 
     def test_no_report_is_a_failure(self):
-        for report in (tap("", True), tap("# tests 2\n# fail 0\n", False), junit("/missing")("", True),
-                       pytest("", True), pytest("no tests ran in 0.01s", True)):
+        good = '<t><testcase name="a"/></t>'
+        for report in (tap("", True), tap("# tests 2\n# fail 0\n", False), junit("/missing")("", True), reports("<t/>"), reports("<t>"),
+                       reports(good, "")):
             self.assertGreater(report.failed, 0)
+        self.assertEqual(reports(good).failed, 0)
 
     def test_an_unknown_name_is_a_usage_error(self):
         done = subprocess.run([ROOT / "scripts/test", "nonsense"], capture_output=True, text=True, check=False)

@@ -63,7 +63,7 @@ const std::string kShown =
     "\\x1b]0;owned\\x07\\x1b[31m\\x0d\\n\\t\\x7f\\u{9b}\\xff\\u{61c}\\u{200b}\\u{200e}"
     "\\u{202e}\\u{2066}\\u{feff}";
 
-TEST_CASE("Messages are printable however they are made; paths and files are exact") {
+TEST_CASE("Messages are printable however they are made, and paths and files are exact") {
   const Error made{ErrorCode::kNotFound, 7, kEvil, "no " + kEvil, kEvil};
   const auto failed = Result<void>(fail(ErrorCode::kNotFound, "no " + kEvil, 7, kEvil));
   for (const Error& error : {made, failed.error()}) {

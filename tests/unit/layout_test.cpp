@@ -200,7 +200,7 @@ TEST_CASE("A path longer than readers accept is refused, and named as far as it 
                 Value::dict({{"abc", Value::dict({{"defghijk", Value::null()}})}}));
 }
 
-TEST_CASE("Ties are stored once; placeholders are their own") {
+TEST_CASE("Ties are stored once, and placeholders are their own") {
   const auto shared = std::make_shared<const Tensor>(f32({2}, 8));
   Tensor hole = f32({2}, 0);
   hole.data = TensorData();

@@ -47,7 +47,7 @@ Error read_error(const CheckpointFile& file) {
   return view.error();
 }
 
-TEST_CASE("Patches lie one upon the other, up to 16; then the chunk is written") {
+TEST_CASE("Patches lie one upon the other, up to 16, and then the chunk is written") {
   for (const int level : {kNoCompression, kFastCompression}) {
     Files files = chain(19, {.compression_level = level});
     for (std::uint64_t i = 0; i < 19; ++i) {

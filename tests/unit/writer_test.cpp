@@ -99,7 +99,7 @@ TEST_CASE("Pieces are ordered, disjoint and bounded, and cover every chunk once"
   }
 }
 
-TEST_CASE("Many small tensors share a piece; large ones are written from their own memory") {
+TEST_CASE("Many small tensors share a piece, and large ones are written from their own memory") {
   Value list = Value::list();
   for (int i = 0; i < 1000; ++i) list.add(Value::tensor(tensor(Bytes(100))));
   const auto small = Writer::plan(list);

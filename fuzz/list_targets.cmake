@@ -12,8 +12,8 @@ file(GLOB rows "${CMAKE_CURRENT_LIST_DIR}/../src/espalier/foreign/*/format.h")
 foreach(row IN LISTS rows)
   cmake_path(GET row PARENT_PATH folder)
   cmake_path(GET folder FILENAME name)
-  # `archive` is the target of numpy and torch, `pickle` that of torch, `shards` also that of dcp.
-  if(NOT name IN_LIST fuzz_targets AND NOT name MATCHES "^(dcp|numpy|torch)$")
+  # `archive` is the target of numpy and torch, `pickle` that of torch, `shards` also that of dcp and tensorflow.
+  if(NOT name IN_LIST fuzz_targets AND NOT name MATCHES "^(dcp|numpy|tensorflow|torch)$")
     list(APPEND fuzz_formats ${name})
   endif()
 endforeach()

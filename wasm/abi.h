@@ -588,7 +588,9 @@ ESPALIER_ABI Checksums* espalier_checksums(Tree* tree);
 ESPALIER_ABI void espalier_checksums_info(Checksums* checksums, ChecksumInfo* out);
 /// Piece `i` of what they cover.
 ESPALIER_ABI Status espalier_checksums_piece(Checksums* checksums, std::uint32_t i, Extent* out);
-/// Feeds the CRC-32 of piece `i`.
+/// Of which kind the checksum of piece `i` is: 0 a CRC-32, 1 a CRC-32C.
+ESPALIER_ABI std::uint32_t espalier_checksums_kind(Checksums* checksums, std::uint32_t i);
+/// Feeds the checksum of piece `i`, of its kind.
 ESPALIER_ABI Status espalier_checksums_feed(Checksums* checksums, std::uint32_t i,
                                             std::uint32_t crc);
 /// Finishes `verification`, of the same tree, once all pieces are fed; in place of

@@ -55,6 +55,10 @@ Status espalier_checksums_piece(Checksums* checksums, std::uint32_t i, Extent* o
   return 0;
 }
 
+std::uint32_t espalier_checksums_kind(Checksums* checksums, std::uint32_t i) {
+  return i < checksums->crcs.size() ? static_cast<std::uint32_t>(checksums->plan.kind(i)) : 0;
+}
+
 Status espalier_checksums_feed(Checksums* checksums, std::uint32_t i, std::uint32_t crc) {
   if (i >= checksums->crcs.size()) return no_such("piece", i);
   checksums->crcs[i] = crc;

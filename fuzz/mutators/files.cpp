@@ -11,6 +11,7 @@
 #include "espalier/base/arena.h"
 #include "espalier/base/little_endian.h"
 #include "espalier/codec/hash.h"
+#include "espalier/foreign/tensorflow/bundle.h"
 #include "espalier/format/header.h"
 #include "espalier/format/index.h"
 
@@ -75,6 +76,12 @@ Bytes mutate_files(const Bytes& input, std::size_t most, testing::Random& random
     return mutate_anything(input, most, mutate);
   }
   const std::size_t spare = most - input.size();
+  if (looks_like_tensorflow(view(files[0]), files[0].size()) && !random.one_in(4) &&
+      mutate_tensorflow(files, spare, random, mutate)) {
+    Bytes joined = join(files);
+    joined.resize(std::min(joined.size(), most));
+    return joined;
+  }
   Bytes& chosen = files[random.below(files.size())];
   chosen = is_checkpoint(chosen) ? mutate_checkpoint(chosen, chosen.size() + spare, random, mutate)
                                  : mutate_anything(chosen, chosen.size() + spare, mutate);

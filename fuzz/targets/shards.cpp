@@ -1,6 +1,6 @@
-// Opens a sharded model, a distributed checkpoint of torch, or an Espalier file with chunks in
-// other files. All of its files stand in the input one after the other, the index or .metadata
-// first, with "\n---\n" between them: with the usual limits and with tight ones.
+// Opens a sharded model, a checkpoint of TensorFlow or torch.distributed, or an Espalier file with
+// chunks in other files. All of its files stand in the input one after the other, the index or
+// .metadata first, with "\n---\n" between them: with the usual limits and with tight ones.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -18,6 +18,8 @@
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/foreign/dcp/opener.h"
 #include "espalier/foreign/shards/opener.h"
+#include "espalier/foreign/tensorflow/bundle.h"
+#include "espalier/foreign/tensorflow/opener.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
 #include "espalier/read/opener.h"
@@ -43,12 +45,15 @@ std::unique_ptr<OpeningMachine> make_any(const OpenOptions& options) {
 // The files are answered in the order in which they are wanted, and missing when there are no more.
 Result<Checkpoint> open(const std::vector<ByteSpan>& files, const Limits& limits,
                         bool nest = false) {
-  const OpenOptions options{.file_size = files[0].size(), .limits = limits, .nest = nest};
+  const OpenOptions options{
+      .file_size = files[0].size(), .limits = limits, .nest = nest, .name = "m.index"};
   std::unique_ptr<OpeningMachine> machine;
   if (has_magic(files[0])) {
     machine = std::make_unique<Opener>(options);
   } else if (looks_like_dcp(files[0], files[0].size())) {
     machine = std::make_unique<DcpOpener>(options);
+  } else if (looks_like_tensorflow(files[0], files[0].size())) {
+    machine = std::make_unique<TensorFlowOpener>(options);
   } else {
     machine = std::make_unique<ShardsOpener>(options, make_any);
   }

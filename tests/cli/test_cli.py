@@ -536,10 +536,10 @@ class Verify(Cli):
         foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
         for name in ("torch/files/training.pt", "numpy/all.npz", "numpy/all-compressed.npz"):
             line = self.text("verify", foreign / name).splitlines()[0]
-            self.assertRegex(line, r": ok \(\d+ tensors, \d+ CRC-32s of the zip archive, [^;]*\)$")
+            self.assertRegex(line, r": ok \(\d+ tensors, \d+ checksums, [^;]*\)$")
         # The storages of skip_data() have none; the other file has none at all.
         text = self.text("verify", foreign / "torch/files/training-skip-data.pt")
-        self.assertRegex(text, r": ok \(25 tensors, 6 CRC-32s .*\); 532 bytes of tensors have none, and were not checked\n")
+        self.assertRegex(text, r": ok \(25 tensors, 6 checksums, .*\); 532 bytes of tensors have none, and were not checked\n")
         text = self.text("verify", foreign / "torch/files/training-without-crc.pt")
         self.assertIn("structure ok (25 tensors, 8.9 KiB); this file has no hashes and no checksums", text)
         content = bytearray((foreign / "torch/files/training.pt").read_bytes())
@@ -565,7 +565,7 @@ class Verify(Cli):
         directory = content.rindex(b"PK\1\2")
         local = struct.unpack_from("<I", content, directory + 42)[0]
         content[directory + 16 : directory + 20] = content[local + 14 : local + 18] = bytes(4)
-        self.assertRegex(self.text("verify", self.write(content)), r"1 CRC-32 of the .*; \d+ bytes of tensors have none")
+        self.assertRegex(self.text("verify", self.write(content)), r"1 checksum, .*; \d+ bytes of tensors have none")
 
     def test_damaged_items_of_a_distributed_checkpoint(self):
         foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
@@ -704,7 +704,7 @@ class BadInput(Cli):
             self.assertIn("no format that the library reads (Espalier, ", self.stderr)
             # What executes a file is no advice for a file of a stranger.
             self.assertNotRegex(self.stderr, r"load_model|saved_model\.load|joblib|allow_pickle|torch\.load|pickle\.load")
-        for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is a part of a TensorFlow checkpoint",
+        for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is named as the index of a TensorFlow checkpoint and is none",
                            "ckpt-1.data-00000-of-00001": "it is a part of a TensorFlow checkpoint",
                            "saved_model.pb": "it is a graph of TensorFlow", "m.mlmodel": "it is a model of Core ML"}.items():
             pathlib.Path(self.new(name)).write_bytes(b"\0\0\x0e\x08\1" + bytes(50))

@@ -476,7 +476,7 @@ def items():
     yield one("storage-short", "an item is lost: ", saved((4,), b"abc"), code="foreign_invalid")
     yield one(
         "crc-wrong",
-        "the bytes do not match the CRC-32 that the zip archive has for them; copy or download the file again",
+        "the bytes do not match the CRC-32 that the file has for them; copy or download the file again",
         good.replace(b"abcd", b"abce"),
         code="chunk_corrupt",
     )

@@ -118,7 +118,7 @@ Result<VerifyReport> verify_checksums(const Checkpoint& checkpoint, Files& files
   for (const Extent& piece : plan.pieces()) {
     const auto from = files.bytes(piece.file);
     if (!from) return propagate(from);
-    crcs.push_back(ChecksumPlan::crc(bytes_at(*from, piece)));
+    crcs.push_back(plan.crc(crcs.size(), bytes_at(*from, piece)));
   }
   std::vector<Damage> damage;
   std::vector<Error> errors;

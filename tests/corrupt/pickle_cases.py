@@ -470,7 +470,7 @@ def archives():
     constants = [Entry(b"archive/constants/0", b"x"), Entry(b"archive/constants/1", b"y")]
     yield opens("torch-constants", file(more=constants), "The archive holds 2 constants of TorchScript code", "", "pt")
     storage_crc = archive([Entry(b"archive/data.pkl", pickle), Entry(b"archive/data/0", bytes(16), **other)])
-    yield pt("storage-crc", storage_crc, "the bytes do not match the CRC-32 that the zip archive has for them", storage_crc.rindex(bytes(16)
+    yield pt("storage-crc", storage_crc, "the bytes do not match the CRC-32 that the file has for them", storage_crc.rindex(bytes(16)
              , 0, storage_crc.index(b"PK\1\2")), code="chunk_corrupt", found_by="verify", path="0")  # fmt: skip
     packed = Entry(b"archive/data/0", bytes(16), raw_deflate(bytes(16)), method=8)
     bomb = Entry(b"archive/data/0", bytes(16), b"\3\0", method=8)

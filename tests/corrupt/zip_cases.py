@@ -354,7 +354,7 @@ def deflated():
 
 
 def checksums():
-    wrong = "the bytes do not match the CRC-32 that the zip archive has for them; copy or download the file again"
+    wrong = "the bytes do not match the CRC-32 that the file has for them; copy or download the file again"
     other = {"central": {"crc": 1}, "local": {"crc": 1}}
     large = archive([Entry(b"a.npy", LARGE, **other), Entry(b"b.npy", npy())])
     yield refused("zip-crc-of-large", large, wrong, 35, code="chunk_corrupt", found_by="verify", path="a")

@@ -18,7 +18,7 @@
 
 #include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
-#include "espalier/foreign/dcp/boxes.h"
+#include "espalier/foreign/common/boxes.h"
 #include "espalier/foreign/dcp/format.h"
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/format/file_set.h"

@@ -26,6 +26,8 @@ TEST_CASE("crc32c: the vectors of RFC 3720, in pieces of every length") {
   for (std::size_t cut = 0; cut <= rising.size(); ++cut) {
     const std::uint32_t before = crc32c_after(0, as_bytes(rising.substr(0, cut)));
     CHECK(crc32c_after(before, as_bytes(rising.substr(cut))) == 0x46DD794E);
+    const std::uint32_t after = crc32c_after(0, as_bytes(rising.substr(cut)));
+    CHECK(crc32c_joined(before, after, rising.size() - cut) == 0x46DD794E);
   }
   CHECK(crc32c_after(0, as_bytes("123456789"sv)) == 0xE3069283);
 }

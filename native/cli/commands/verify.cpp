@@ -89,8 +89,8 @@ void print_text(Output& out, const Verified& verified, bool quiet) {
                                       : "; " + format_size(report.unchecked) +
                                             " are patches of other files, and were not checked");
     } else if (report.checksums > 0) {
-      out.print("{}: ok ({}, {} of the zip archive, {}){}\n", name, tensors,
-                counted(report.checksums, "CRC-32"), size,
+      out.print("{}: ok ({}, {}, {}){}\n", name, tensors, counted(report.checksums, "checksum"),
+                size,
                 report.unchecked == 0 ? std::string()
                                       : "; " + counted(report.unchecked, "byte") +
                                             " of tensors have none, and were not checked");

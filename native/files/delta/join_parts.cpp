@@ -10,7 +10,7 @@
 #include "espalier/bytes.h"
 #include "espalier/checkpoint_file.h"
 #include "espalier/dtype.h"
-#include "espalier/foreign/dcp/boxes.h"
+#include "espalier/foreign/common/boxes.h"
 #include "espalier/format/access.h"
 #include "files/delta/reference_collector.h"
 #include "files/delta/rewrite_references.h"

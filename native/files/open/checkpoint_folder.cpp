@@ -1,6 +1,9 @@
 #include "files/open/checkpoint_folder.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +12,8 @@
 
 #include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
+#include "espalier/read/opening_machine.h"
+#include "espalier/source.h"
 #include "files/os/posix.h"
 
 namespace espalier {
@@ -44,11 +49,10 @@ constexpr Folder kFolders[] = {
      "it "
      "was made of"},
     {"saved_model.pb",
-     "it is a SavedModel of TensorFlow; read its variables with "
-     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
+     "it is a SavedModel of TensorFlow without variables: it has no variables/variables.index"},
     {"*.data-00000-of-00001",
-     "it holds a checkpoint of TensorFlow; read it with tf.train.load_checkpoint() and save its "
-     "tensors with espalier.save()"},
+     "it holds a checkpoint of TensorFlow without its .index, which is written last; the save did "
+     "not finish, or the file is lost"},
     {"*.distcp",
      "it holds parts of a distributed checkpoint without their .metadata, which the last process "
      "writes; the save did not finish"},
@@ -139,25 +143,65 @@ std::string describe(const fs::path& folder) {
          "or an index.espalier";
 }
 
+// The index of a checkpoint of TensorFlow that a folder stands for: that of a SavedModel, or the
+// newest one, which the text `checkpoint` names. Nothing if there is none.
+Result<std::optional<fs::path>> find_tensorflow(const fs::path& folder) {
+  std::error_code error;
+  for (const char* const name : {"variables/variables.index", "variables.index"}) {
+    if (fs::exists(folder / name, error)) return folder / name;
+  }
+  const fs::path state = folder / "checkpoint";
+  if (!fs::is_regular_file(state, error)) return std::nullopt;
+  // Its first line is short; the list of all checkpoints after it may be long.
+  const auto source = open_source(state, Access::kRead);
+  if (!source) return propagate(source);
+  std::array<std::byte, 4096> front;
+  const auto bytes =
+      (*source)->read({0, 0, std::min<std::uint64_t>((*source)->size(), front.size())}, front);
+  if (!bytes) return propagate(bytes);
+  std::string_view text = as_text(*bytes);
+  constexpr std::string_view kBegin = "model_checkpoint_path: \"";
+  if (!text.starts_with(kBegin)) return std::nullopt;
+  text.remove_prefix(kBegin.size());
+  const std::string name(text.substr(0, text.find('"')));
+  // It may name any file of the machine that it was written on.
+  if (text.find('"') == text.npos || name.find('\\') != name.npos || !is_sibling_name(name)) {
+    return fail(ErrorCode::kNotARegularFile,
+                "this is a folder of TensorFlow whose file `checkpoint` names '" + name +
+                    "', which is no plain name; open the .index of the checkpoint that you mean");
+  }
+  fs::path index = folder / (name + ".index");
+  if (!fs::exists(index, error)) {
+    return fail(ErrorCode::kFileNotFound,
+                "this is a folder of TensorFlow whose file `checkpoint` names '" + name +
+                    "', and there is no " + name + ".index; open the .index of another checkpoint");
+  }
+  return index;
+}
+
 }  // namespace
 
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  fs::path root = path / kDistributedRoot;
-  fs::path metadata = path / kDistributed;
-  const bool has_root = fs::exists(root, error);
-  const bool has_metadata = fs::exists(metadata, error);
+  std::vector<fs::path> found;
+  for (const std::string_view name : {kDistributedRoot, kDistributed}) {
+    if (fs::exists(path / name, error)) found.push_back(path / name);
+  }
+  if (found.empty()) {
+    auto index = find_tensorflow(path);
+    if (!index) return propagate(index);
+    if (*index) found.push_back(std::move(**index));
+  }
   // One of them may be of an earlier save.
-  if (has_root && has_metadata) {
+  if (found.size() > 1) {
     return fail(
         ErrorCode::kNotARegularFile,
         "this is a folder of two checkpoints, which index.espalier and .metadata name; open "
         "that file of the one that you mean, and move the other away");
   }
-  if (has_root) return root;
-  if (has_metadata) return metadata;
+  if (!found.empty()) return found.front();
   return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
 }
 

@@ -12,8 +12,9 @@ namespace espalier {
 /// The file of a job that saved with EspalierWriter: it refers to those of the processes.
 inline constexpr std::string_view kDistributedRoot = "index.espalier";
 
-/// The file to open for `path`: `path` itself, or index.espalier or .metadata in a folder of
-/// torch.distributed.checkpoint. kNotARegularFile for a folder with both, and for another folder,
+/// The file to open for `path`: `path` itself; index.espalier or .metadata in a folder of
+/// torch.distributed.checkpoint; the index of a SavedModel, or the one that the text `checkpoint`
+/// of TensorFlow names. kNotARegularFile for a folder with two of torch's, and for another folder,
 /// saying what it is and what to open if that can be told by the names in it.
 [[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);
 

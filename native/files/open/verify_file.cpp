@@ -77,7 +77,7 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
           ahead.use(piece.length);
           const auto bytes = read_stored(piece, buffers[worker].state_->stored);
           if (!bytes) return propagate(bytes);
-          crcs[i] = ChecksumPlan::crc(*bytes);
+          crcs[i] = plan.crc(i, *bytes);
           return {};
         });
       });

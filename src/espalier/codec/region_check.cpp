@@ -45,7 +45,7 @@ std::string_view message_of(Fault fault) {
     case Fault::kWrongBase:
       return kBaseChanged;
     case Fault::kWrongChecksum:
-      return "the bytes do not match the CRC-32 that the zip archive has for them; copy or "
+      return "the bytes do not match the CRC-32 that the file has for them; copy or "
              "download "
              "the file again";
     case Fault::kWrongHash:

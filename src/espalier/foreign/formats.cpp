@@ -22,6 +22,9 @@
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/foreign/shards/format.h"
 #include "espalier/foreign/shards/opener.h"
+#include "espalier/foreign/tensorflow/bundle.h"
+#include "espalier/foreign/tensorflow/format.h"
+#include "espalier/foreign/tensorflow/opener.h"
 #include "espalier/foreign/torch/archive_reader.h"
 #include "espalier/foreign/torch/format.h"
 #include "espalier/foreign/torch/pickle_opener.h"
@@ -50,6 +53,7 @@ constexpr FileKind kFiles[] = {
     {one(kNpyFormat), looks_like_npy, make_machine<NpyOpener>},
     {{}, looks_like_zip, make_zip},
     {one(kGgufFormat), looks_like_gguf, make_machine<GgufOpener>},
+    {one(kTensorFlowFormat), looks_like_tensorflow, make_machine<TensorFlowOpener>},
     {one(kShardedFormat), looks_like_shard_index, make_sharded},
     {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
     {one(kDcpFormat), looks_like_dcp, make_machine<DcpOpener>},

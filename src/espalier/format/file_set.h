@@ -13,11 +13,14 @@
 
 namespace espalier {
 
-/// A CRC-32 that a file's format has of a range of its bytes, as zip archives have of each entry.
+/// A checksum that a file's format has of a range of its bytes: zip archives a CRC-32 of each
+/// entry, TensorFlow a CRC-32C of each tensor.
 struct Checksum {
+  enum class Kind : std::uint8_t { kCrc32, kCrc32c };
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::uint32_t crc = 0;
+  Kind kind = Kind::kCrc32;
   /// Of a part of the format that was predicted and not read, in place of contents: it is compared
   /// and not counted.
   bool is_of_header = false;

@@ -88,6 +88,7 @@ export interface CoreExports {
   espalier_checksums(tree: number): number
   espalier_checksums_info(checksums: number, out: number): void
   espalier_checksums_piece(checksums: number, i: number, out: number): number
+  espalier_checksums_kind(checksums: number, i: number): number
   espalier_checksums_feed(checksums: number, i: number, crc: number): number
   espalier_checksums_finish(checksums: number, verification: number, out: number): void
   espalier_checksums_free(checksums: number): void

@@ -2,7 +2,7 @@
 import { readChecksumInfo, readExtent } from '../core/records.js'
 import type { Tree } from '../core/tree.js'
 import type { ByteRange } from '../fetch/plan.js'
-import { crc32 } from './crc32.js'
+import { crc32, crc32c } from './crc32.js'
 
 /** The checksums of all files, except for those of made files, which are compared when these are made. */
 export class Checksums {
@@ -31,7 +31,8 @@ export class Checksums {
   /** Takes the bytes of piece `i`. */
   take(i: number, bytes: Uint8Array): void {
     const { core } = this.#tree
-    core.check(core.call.espalier_checksums_feed(this.#handle, i, crc32(bytes)))
+    const isCastagnoli = core.call.espalier_checksums_kind(this.#handle, i) === 1
+    core.check(core.call.espalier_checksums_feed(this.#handle, i, isCastagnoli ? crc32c(bytes) : crc32(bytes)))
   }
 
   /** Compares the checksums and finishes a verification of the tree. */

@@ -72,7 +72,7 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
     <section class="verify">
       {!canCompare && <p>This file is {checkpoint.format}, which has no hashes, and it has no checksums. Convert it with <code>espalier convert</code> to have hashes.</p>}
       <fieldset disabled={progress !== undefined}>
-        <legend>{hasHashes ? 'Check against the hashes' : hasChecksums ? 'Compare with the CRC-32 of each entry of the zip archive' : 'Look for parts that are missing'}</legend>
+        <legend>{hasHashes ? 'Check against the hashes' : hasChecksums ? 'Compare with the CRC-32s in the file' : 'Look for parts that are missing'}</legend>
         <label><input type="radio" name="verify-what" checked={isAll} onChange={() => setAll(true)} /> the whole file, {formatBytes(checkpoint.fileLength)}</label>
         {/* An entry may have the bytes of many tensors. */}
         {hasHashes && <label><input type="radio" name="verify-what" checked={!isAll} disabled={selected === root} onChange={() => setAll(false)} /> what is selected: <code>{visible(nameOf(selected))}</code></label>}

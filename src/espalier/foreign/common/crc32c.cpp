@@ -13,8 +13,10 @@ namespace {
 constexpr std::size_t kSlices = 8;
 using CrcTables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
+// Bit 31 is the coefficient of x^0.
+constexpr std::uint32_t kReversedPolynomial = 0x82F63B78;
+
 constexpr CrcTables kCrc32cTables = [] {
-  constexpr std::uint32_t kReversedPolynomial = 0x82F63B78;
   CrcTables tables = {};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
@@ -32,6 +34,16 @@ constexpr CrcTables kCrc32cTables = [] {
   return tables;
 }();
 
+// The product of two polynomials modulo that of the CRC.
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = std::uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kReversedPolynomial : 0);
+  }
+  return product;
+}
+
 }  // namespace
 
 std::uint32_t crc32c_after(std::uint32_t before, ByteSpan bytes) {
@@ -48,6 +60,16 @@ std::uint32_t crc32c_after(std::uint32_t before, ByteSpan bytes) {
     crc = (crc >> 8) ^ kCrc32cTables[0][(crc ^ std::to_integer<std::uint32_t>(bytes[at])) & 0xFF];
   }
   return ~crc;
+}
+
+std::uint32_t crc32c_joined(std::uint32_t before, std::uint32_t after, std::uint64_t length) {
+  // Each byte behind it multiplies what was before by x^8.
+  std::uint32_t power = std::uint32_t{1} << (31 - 8);
+  for (; length != 0; length >>= 1) {
+    if ((length & 1) != 0) before = multiply(before, power);
+    power = multiply(power, power);
+  }
+  return before ^ after;
 }
 
 }  // namespace espalier

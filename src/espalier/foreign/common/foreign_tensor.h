@@ -14,14 +14,17 @@
 
 namespace espalier {
 
+/// The label of an opaque block type that stands for an unknown dtype.
+inline constexpr char kUnknownDtype[] = "unknown";
+
 /// All that a tensor of another format needs. Strides and offsets are in elements and never
 /// negative, as all formats here have them.
 struct ForeignTensor {
   DType dtype = DType::kF32;
   BlockType block = {};
-  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> shape = {};
   /// One for each axis; empty for packed elements in C order.
-  std::vector<std::uint64_t> strides;
+  std::vector<std::uint64_t> strides = {};
   /// Flags of a StorageRecord but kStorageStrided.
   std::uint8_t flags = 0;
   /// Where the first element lies.

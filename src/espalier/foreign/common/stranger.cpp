@@ -16,8 +16,7 @@ constexpr std::string_view kOnnx =
     "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
     "espalier.save()";
 constexpr std::string_view kTensorFlow =
-    "it is a part of a TensorFlow checkpoint; read that with tf.train.load_checkpoint() and "
-    "save its tensors with espalier.save()";
+    "it is a part of a TensorFlow checkpoint; open the file of that whose name ends with .index";
 constexpr std::string_view kHdf5 =
     "it is an HDF5 file, as Keras and h5py write; load its arrays with h5py and save them with "
     "espalier.save()";
@@ -89,10 +88,8 @@ struct Named {
 };
 constexpr Named kNamed[] = {
     {".onnx", kOnnx},
-    {".index", kTensorFlow},
-    {".pb",
-     "it is a graph of TensorFlow; read the variables beside it with "
-     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
+    {".index", "it is named as the index of a TensorFlow checkpoint and is none, or it is damaged"},
+    {".pb", "it is a graph of TensorFlow; open the variables beside it: variables/variables.index"},
     {".mlmodel",
      "it is a model of Core ML, which is not read; save the weights of the model that it was made "
      "of"},

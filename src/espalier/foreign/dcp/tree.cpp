@@ -14,9 +14,9 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/release.h"
 #include "espalier/dtype.h"
+#include "espalier/foreign/common/boxes.h"
 #include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/common/reader_error.h"
-#include "espalier/foreign/dcp/boxes.h"
 #include "espalier/foreign/dcp/format.h"
 #include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/shards/joined_shards.h"
@@ -202,23 +202,9 @@ class DcpJoiner {
       case Found::Kind::kMade:
         return add_foreign_tensor(builder_, found.tensor);
       case Found::Kind::kChunks:
-        builder_.tensor({found.tensor.dtype, found.tensor.shape, found.tensor.block});
-        for (const BoxCopy& copy : found.copies) add_chunks(copy.from);
-        return;
+        return add_tensor_of_chunks(builder_, found.tensor, found.copies);
       case Found::Kind::kCopied:
         return;  // resolve() made it another node
-    }
-  }
-
-  void add_chunks(Extent extent) {
-    while (extent.length > 0 && builder_.ok()) {
-      const std::uint64_t length = std::min(extent.length, kChunkBytes);
-      builder_.place_chunk({.offset = extent.offset,
-                            .hash = {},
-                            .stored = static_cast<std::uint32_t>(length),
-                            .file = static_cast<std::uint16_t>(extent.file)});
-      extent.offset += length;
-      extent.length -= length;
     }
   }
 
@@ -518,26 +504,8 @@ class DcpJoiner {
       if (!copy || tensor.flags != 0) return "a part of it is stored in an unusual form";
       found.copies.push_back(std::move(*copy));
     }
-    found.kind = are_chunks(found.copies) ? Found::Kind::kChunks : Found::Kind::kMade;
+    found.kind = are_whole_chunks(found.copies) ? Found::Kind::kChunks : Found::Kind::kMade;
     return {};
-  }
-
-  // Whether each part is a run of whole chunks, and they ascend in the files as they do in the
-  // tensor: nothing needs to be copied then. Sorts them by their places in the tensor.
-  static bool are_chunks(std::vector<BoxCopy>& copies) {
-    std::sort(copies.begin(), copies.end(),
-              [](const BoxCopy& a, const BoxCopy& b) { return a.to < b.to; });
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      const BoxCopy& copy = copies[i];
-      if (!copy.is_whole() || copy.to % kChunkBytes != 0) return false;
-      if (i == 0) continue;
-      const Extent& before = copies[i - 1].from;
-      const bool ascends =
-          copy.from.file > before.file ||
-          (copy.from.file == before.file && copy.from.offset >= before.offset + before.length);
-      if (!ascends) return false;
-    }
-    return true;
   }
 
   void note_files() {

@@ -10,6 +10,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/bigint.h"
+#include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/shards/format.h"
 #include "espalier/foreign/shards/node_copier.h"

@@ -22,9 +22,6 @@ struct Shard {
   std::optional<Error> problem = std::nullopt;
 };
 
-/// The label of an opaque block type that stands for an unknown dtype.
-inline constexpr char kUnknownDtype[] = "unknown";
-
 /// What a shard must be to be joined: nothing, or why it is not.
 std::optional<Error> defect_of_shard(const Checkpoint& shard);
 

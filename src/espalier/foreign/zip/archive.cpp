@@ -225,7 +225,7 @@ std::vector<Checksum> ZipArchive::checksums() const {
     if (e.length == 0) continue;
     if (e.is_predicted) checksums.push_back(directory_.header_checksum(e));
     if (e.is_deflated || !e.has_crc()) continue;
-    checksums.push_back({where_.offset + e.data_offset, e.length, e.crc});
+    checksums.push_back({where_.offset + e.data_offset, e.length, e.crc, Checksum::Kind::kCrc32});
   }
   return checksums;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/foreign/common/crc32c.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/format/file_set.h"
 
@@ -20,9 +21,10 @@ ChecksumPlan::ChecksumPlan(const Catalog& catalog, std::uint64_t piece_bytes) : 
     return std::pair(a.file, a.checksum.offset) < std::pair(b.file, b.checksum.offset);
   });
   for (const Range& range : ranges_) {
-    const auto [offset, length, crc, is_of_header] = range.checksum;
+    const auto& [offset, length, crc, kind, is_of_header] = range.checksum;
     for (std::uint64_t at = 0; at < length; at += piece_bytes) {
       pieces_.push_back({range.file, offset + at, std::min(piece_bytes, length - at)});
+      kinds_.push_back(kind);
     }
     if (is_of_header) continue;
     bytes_ += length;
@@ -43,18 +45,26 @@ void ChecksumPlan::cover_chunks() {
                                     return std::pair(std::uint32_t{wanted.file}, wanted.offset) <
                                            std::pair(each.file, each.checksum.offset);
                                   });
-    const bool is_behind = range != ranges_.begin() && (--range)->file == chunk.file;
-    const std::uint64_t before = is_behind ? chunk.offset - range->checksum.offset : 0;
-    if (!is_behind || before > range->checksum.length ||
-        chunk.stored > range->checksum.length - before) {
-      unchecked_ += chunk.stored;
-    } else if (range->first_chunk == kNoChunk) {
-      range->first_chunk = number;
+    // The parts of a tensor that lie one after the other have a checksum each.
+    std::uint64_t left = chunk.stored;
+    if (range != ranges_.begin()) --range;
+    for (; range != ranges_.end() && left > 0; ++range) {
+      const std::uint64_t at = chunk.offset + (chunk.stored - left);
+      const Checksum& checksum = range->checksum;
+      if (range->file != chunk.file || checksum.offset > at ||
+          at - checksum.offset >= checksum.length) {
+        break;
+      }
+      left -= std::min(left, checksum.length - (at - checksum.offset));
+      if (range->first_chunk == kNoChunk) range->first_chunk = number;
     }
+    unchecked_ += left;
   }
 }
 
-std::uint32_t ChecksumPlan::crc(ByteSpan piece) { return crc32_after(0, piece); }
+std::uint32_t ChecksumPlan::crc(std::size_t piece, ByteSpan bytes) const {
+  return kinds_[piece] == Checksum::Kind::kCrc32c ? crc32c_after(0, bytes) : crc32_after(0, bytes);
+}
 
 void ChecksumPlan::compare(std::span<const std::uint32_t> crcs, std::vector<Damage>& damage,
                            std::vector<Error>& errors) const {
@@ -62,7 +72,9 @@ void ChecksumPlan::compare(std::span<const std::uint32_t> crcs, std::vector<Dama
   for (const Range& range : ranges_) {
     std::uint32_t crc = 0;
     for (std::uint64_t at = 0; at < range.checksum.length; at += pieces_[piece++].length) {
-      crc = crc32_joined(crc, crcs[piece], pieces_[piece].length);
+      const std::uint64_t bytes = pieces_[piece].length;
+      crc = range.checksum.kind == Checksum::Kind::kCrc32c ? crc32c_joined(crc, crcs[piece], bytes)
+                                                           : crc32_joined(crc, crcs[piece], bytes);
     }
     if (crc == range.checksum.crc) continue;
     if (range.checksum.is_of_header) {

@@ -15,7 +15,7 @@
 namespace espalier {
 
 /// What a check of all FileEntry::checksums reads. A driver reads the pieces, in any order and on
-/// any thread, and keeps the CRC-32 of each. Immutable; const use is thread-safe.
+/// any thread, and keeps crc() of each. Immutable; const use is thread-safe.
 class ChecksumPlan {
  public:
   /// `catalog` must outlive the plan. Pieces have at most `piece_bytes` bytes.
@@ -29,8 +29,10 @@ class ChecksumPlan {
   /// bytes counts as well.
   std::uint64_t unchecked() const { return unchecked_; }
 
-  /// What a piece is compared by.
-  static std::uint32_t crc(ByteSpan piece);
+  /// Of which kind the checksum of piece `i` is.
+  Checksum::Kind kind(std::size_t i) const { return kinds_[i]; }
+  /// What piece `i`, which has these bytes, is compared by.
+  std::uint32_t crc(std::size_t i, ByteSpan bytes) const;
 
   /// What is damaged, given crc() of each piece: in `damage` what tensors have, for
   /// VerifyPlan::report(), and the rest in `errors`.
@@ -47,8 +49,9 @@ class ChecksumPlan {
   void cover_chunks();
 
   const Catalog& catalog_;
-  std::vector<Range> ranges_;   // by file and offset
-  std::vector<Extent> pieces_;  // of the ranges, in their order
+  std::vector<Range> ranges_;          // by file and offset
+  std::vector<Extent> pieces_;         // of the ranges, in their order
+  std::vector<Checksum::Kind> kinds_;  // by piece
   std::uint64_t bytes_ = 0;
   std::size_t checksums_ = 0;
   std::uint64_t unchecked_ = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/foreign/common/whole_machine.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/read/gather.h"
 
@@ -100,30 +101,10 @@ class InflateStream final : public MakingStream {
   Inflater inflater_;
 };
 
-// The whole file at once: what is fed is used up, because there is room for all that it makes.
-class InflateMachine final : public MakingMachine {
- public:
-  InflateMachine(std::unique_ptr<MakingStream> stream, MutableByteSpan out)
-      : stream_(std::move(stream)), out_(out) {}
-
-  std::span<const Extent> needs() const override { return stream_->needs(); }
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
-    const auto made = stream_->feed(extent, bytes, out_);
-    if (!made) return propagate(made);
-    out_ = out_.subspan(*made);
-    return {};
-  }
-  Result<void> finish() override { return stream_->finish(); }
-
- private:
-  std::unique_ptr<MakingStream> stream_;
-  MutableByteSpan out_;
-};
-
 }  // namespace
 
 std::unique_ptr<MakingMachine> InflateMaker::start(MutableByteSpan out) const {
-  return std::make_unique<InflateMachine>(stream(out.size()), out);
+  return std::make_unique<WholeMachine>(stream(out.size()), out);
 }
 
 std::unique_ptr<MakingStream> InflateMaker::stream(std::uint64_t length) const {

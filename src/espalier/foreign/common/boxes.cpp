@@ -1,4 +1,4 @@
-#include "espalier/foreign/dcp/boxes.h"
+#include "espalier/foreign/common/boxes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "espalier/base/checked.h"
+#include "espalier/dtype.h"
 #include "espalier/read/gather.h"
 
 namespace espalier {
@@ -169,6 +170,39 @@ std::optional<BoxCopy> plan_copy(std::span<const std::uint64_t> shape, const Box
   }
   std::reverse(copy.axes.begin(), copy.axes.end());
   return copy;
+}
+
+bool are_whole_chunks(std::vector<BoxCopy>& copies) {
+  std::sort(copies.begin(), copies.end(),
+            [](const BoxCopy& a, const BoxCopy& b) { return a.to < b.to; });
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const BoxCopy& copy = copies[i];
+    if (!copy.is_whole() || copy.to % kChunkBytes != 0) return false;
+    if (i == 0) continue;
+    const Extent& before = copies[i - 1].from;
+    const bool ascends =
+        copy.from.file > before.file ||
+        (copy.from.file == before.file && copy.from.offset >= before.offset + before.length);
+    if (!ascends) return false;
+  }
+  return true;
+}
+
+void add_tensor_of_chunks(TableBuilder& builder, const ForeignTensor& tensor,
+                          std::span<const BoxCopy> copies) {
+  builder.tensor({tensor.dtype, tensor.shape, tensor.block});
+  for (const BoxCopy& copy : copies) {
+    Extent left = copy.from;
+    while (left.length > 0 && builder.ok()) {
+      const std::uint64_t length = std::min(left.length, kChunkBytes);
+      builder.place_chunk({.offset = left.offset,
+                           .hash = {},
+                           .stored = static_cast<std::uint32_t>(length),
+                           .file = static_cast<std::uint16_t>(left.file)});
+      left.offset += length;
+      left.length -= length;
+    }
+  }
 }
 
 BoxMaker::BoxMaker(std::vector<BoxCopy> copies) {

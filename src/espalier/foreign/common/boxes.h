@@ -1,6 +1,6 @@
 // A tensor that was cut into boxes: whether they make all of it, and how they are put together.
-#ifndef ESPALIER_FOREIGN_DCP_BOXES_H_
-#define ESPALIER_FOREIGN_DCP_BOXES_H_
+#ifndef ESPALIER_FOREIGN_COMMON_BOXES_H_
+#define ESPALIER_FOREIGN_COMMON_BOXES_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "espalier/bytes.h"
+#include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/format/file_maker.h"
+#include "espalier/format/table_builder.h"
 
 namespace espalier {
 
@@ -58,6 +60,15 @@ std::optional<BoxCopy> plan_copy(std::span<const std::uint64_t> shape, const Box
                                  std::uint64_t width, Extent place,
                                  std::span<const std::uint64_t> strides);
 
+/// Whether each copy is a run of whole chunks, and they ascend in the files as they do in the
+/// tensor: nothing needs to be copied then. Sorts them by their places in the tensor.
+bool are_whole_chunks(std::vector<BoxCopy>& copies);
+
+/// Adds a tensor whose bytes are those of `copies`, of which are_whole_chunks() was true; of
+/// `tensor`, only dtype, shape and block count.
+void add_tensor_of_chunks(TableBuilder& builder, const ForeignTensor& tensor,
+                          std::span<const BoxCopy> copies);
+
 /// Puts boxes together. They may belong to several tensors of one made file.
 class BoxMaker final : public FileMaker {
  public:
@@ -72,4 +83,4 @@ class BoxMaker final : public FileMaker {
 
 }  // namespace espalier
 
-#endif  // ESPALIER_FOREIGN_DCP_BOXES_H_
+#endif  // ESPALIER_FOREIGN_COMMON_BOXES_H_

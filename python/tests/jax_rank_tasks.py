@@ -36,7 +36,9 @@ def state_of(values, specs):
     }
     one = jax.numpy.ones(2)
     ones = [one if jax.process_index() == 1 else one + 0 for _ in range(6)]
-    return {**made, "tied": [made["rows"]], "ones": ones, "local": jax.numpy.arange(3), "key": jax.random.key(7), "step": 5, "lr": (0.1, None)}
+    rows = made["rows"]
+    again = jax.make_array_from_single_device_arrays(rows.shape, rows.sharding, [each.data for each in rows.addressable_shards])
+    return {**made, "tied": [rows, again], "ones": ones, "local": jax.numpy.arange(3), "key": jax.random.key(7), "step": 5, "lr": (0.1, None)}
 
 
 def check(state):
@@ -65,6 +67,7 @@ def save(folder):
         loaded, step = ck.restore(like=template(specs))
         assert step == 1
         check(loaded)
+        assert loaded["rows"] is loaded["tied"][0] is loaded["tied"][1]
     own = ck.load_per_rank(1)
     assert own["rank"] == rank and jax.random.key_data(own["key"]).tolist() == [0, rank]
 

@@ -401,12 +401,15 @@ def ties(folder):
     for name in ("x", "conj", "imag", "neg"):
         assert np.array_equal(found[name], state[name].resolve_conj().resolve_neg()), name
     assert [each.tolist() for each in found["tied"]] == [[[1] * 3] * n for n in (1, 1, 4, 4)]
+    assert found["tied"][0] is found["tied"][1] and found["tied"][2] is found["tied"][3] is found["one"]
     assert found["one"].tolist() == [[1] * 3] * 4 and found["other"].tolist() == [[1] * 3] * 2 + [[2] * 3] * 2
     wanted = np.arange(4.0)
     first, second, named, packed = found["arrays"]
     assert np.array_equal(first, wanted) and first is second and np.array_equal(named.array, wanted) and named.axis_names == ("x",)
     assert packed.astype(int).tolist() == [1, 0] * 4 and found["set"].value.elements == ((1, 2),)
     assert np.array_equal(ck.load_per_rank(1)["named"], wanted)
+    for name, wrap in (("parts", fully_shard), ("copies", nn.parallel.DistributedDataParallel)):
+        tied_weights(folder / name, wrap)
     # What all have and what differs is rank 0's, of whatever size: the statistics of BatchNorm under DDP.
     with espalier.Checkpointer(folder / "own", distributed=True) as ck:
         ck.save(1, {name: torch.full((100 * (9 - i),), float(rank)) for i, name in enumerate("abcdef")})
@@ -417,6 +420,48 @@ def ties(folder):
                 ck.save(2, {"w": other})
     with espalier.Checkpointer(folder / "parts", distributed=True) as ck, pytest.raises(espalier.EspalierError, match="w"):
         ck.save(1, {"w": DTensor.from_local(torch.ones(2 + rank, 3), mesh, [Shard(0)], run_check=False)})
+
+
+class Tied(nn.Module):
+    """A language model whose output weights are those of its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(700, 512), nn.Linear(512, 700, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        return self.head(self.embed(tokens))
+
+
+def tied_weights(folder, wrap):
+    """Weights that a model ties are one tensor in the file of a step, and after restore()."""
+    made = [wrap(Tied()) for _ in range(2)]
+    plain = [each.module if wrap is not fully_shard else each for each in made]
+    for each in made:
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        each(torch.arange(5)).sum().backward()
+        optimizer.step()
+    with espalier.Checkpointer(folder, distributed=True) as ck:
+        ck.save(1, {"model": plain[0]})
+        ck.wait()
+        with espalier.open(ck.path(1)) as file:
+            assert file.verify().verdict == "ok" and dict(file.find("**/head.weight")).keys() == {"model/head.weight"}
+        loaded = espalier.load(ck.path(1))["model"]
+        assert loaded["head.weight"] is loaded["embed.weight"] and loaded["head.weight"].nbytes == 700 * 512 * 4
+        # All ranks together store it once, but for the MiB that two ranks have.
+        sizes = [path.stat().st_size for path in folder.iterdir() if path.suffix == ".espalier"]
+        assert len(sizes) == 3 and sum(sizes) < loaded["head.weight"].nbytes + (1 << 20) + 20_000
+        assert ck.restore(into={"model": plain[1]}) == ({}, 1)
+        like = {"model": plain[1].state_dict()}
+        state = ck.restore(like=like)[0]["model"]
+    assert plain[1].head.weight is plain[1].embed.weight and state["head.weight"] is state["embed.weight"]
+    wanted = plain[0].state_dict()["head.weight"]
+    for weight in (plain[1].state_dict()["embed.weight"], state["embed.weight"], state["head.weight"]):
+        if isinstance(weight, DTensor):
+            assert torch.equal(weight.full_tensor(), wanted.full_tensor())
+        else:
+            assert torch.equal(weight, wanted)
 
 
 def on_a_mesh(folder, saves):

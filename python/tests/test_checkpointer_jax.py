@@ -62,5 +62,6 @@ def test_two_processes_save_one_is_killed_and_one_goes_on(tmp_path):
     with espalier.open(tmp_path / "step_00000004.espalier") as file:
         assert file.verify().verdict == "ok"
     state = espalier.load(tmp_path / "step_00000001.espalier")
+    assert state["rows"] is state["tied"][0] is state["tied"][1]
     rng = np.random.default_rng(0)
     assert np.array_equal(state["both"], rng.standard_normal((600, 1200))) and state["step"] == 5

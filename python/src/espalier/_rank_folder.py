@@ -297,12 +297,10 @@ class RankFolder:
         _rank_files.check_replaceable(path)
         names = [name for (name, _), _, _ in gathered]
         numbers = {name: number for number, name in enumerate(names)}
-        parts = {
-            key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1]
-            for key in work.split.tensors
-            if key not in work.twins
-        }
-        parts.update({key: parts[first] for key, first in work.twins.items()})
+        # A tensor that is at several places is one.
+        paths: dict[str, list[str]] = {}
+        for key in work.split.tensors:
+            paths.setdefault(work.twins.get(key, key), []).append(key)
         _core.save_joined(
             os.fsencode(path),
             work.split.skeleton,
@@ -311,7 +309,10 @@ class RankFolder:
             work.options["sync"],
             work.options["threads"],
             [os.fsencode(self._folder / name) for name in names],
-            list(parts.items()),
+            [
+                (keys, _rank_files.parts_of(work.tensors[first], places.get(first, {}), numbers)[1])
+                for first, keys in paths.items()
+            ],
         )
         # The step is saved: nothing here makes that an error.
         try:

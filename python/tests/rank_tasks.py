@@ -351,11 +351,24 @@ def rules(folder):
             values["rows"].to_local()[5, 5] += 1
             ck.save(step, values)
             ck.wait()
-        assert ck.steps == [1, 2, 3] and not ck._store.problems()
+        assert ck.steps == [1, 2, 3] and not ck._store.tidy()
         with espalier.open(ck.path(3)) as file:
             assert file.verify().verdict == "ok"
         assert torch.equal(ck.restore(like=values)[0]["rows"].full_tensor(), values["rows"].full_tensor())
         assert sum(path.stat().st_size for path in (folder / "alone").glob("step_00000003.0*")) < 100_000
+    # And one process with a run of several: their files go with their steps, once nothing refers to them.
+    if rank == 0:
+        alone = folder / "alone"
+        for incremental in (True, False):
+            with espalier.Checkpointer(alone, incremental=incremental, keep=1, background=False) as ck:
+                [loaded, step] = ck.restore(framework="torch")
+                ck.save(step + 1, loaded)
+                with espalier.open(ck.path(step + 1)) as file:
+                    assert file.verify().verdict == "ok"
+                files = {name[:14] for name in os.listdir(alone) if name.startswith("step")}
+                needed = {"step_00000002.", "step_00000003."} if incremental else set()
+                assert files == {f"step_{step + 1:08}.", *needed}, files
+    dist.barrier()
     clock = espalier.Checkpointer(folder / "clock", distributed=True, every_minutes=1)
     if rank == 1:
         clock._last_save -= 3600

@@ -198,7 +198,7 @@ class Checkpointer:
             self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
         else:
             self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
-            self._untold += self._store.problems()
+            self._untold += self._store.tidy()
         self._last_save = time.monotonic()
         self._has_saved = True
         self._warn()
@@ -248,7 +248,7 @@ class Checkpointer:
             raise
         self._saving = None
         if self._failure is None:
-            self._untold += self._store.problems()
+            self._untold += self._store.tidy()
 
     def _raise_failure(self, note: str = "") -> None:
         failure, self._failure = self._failure, None
@@ -336,7 +336,7 @@ class Checkpointer:
                 self._warn()
                 return (like if into is None else {}), 0
         else:
-            self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
+            skipped = [(step, each) for each in self._check_step(check_int("step", step, 0, 2**63 - 1), progress)]
         # Every byte was checked just now.
         options = {"check": "nothing", "strict": strict, "progress": progress, **options}
         first = {"like": like} if into is None else {}
@@ -346,7 +346,8 @@ class Checkpointer:
         finally:
             self._warn()
             for other, problem in skipped:
-                warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
+                what = f"an earlier save of step {step} is taken" if other == step else f"step {other} is passed over"
+                warnings.warn(f"{what}: {problem}", DamagedCheckpoint, stacklevel=2)
 
     def load_per_rank(self, step: int) -> Any:
         """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
@@ -362,17 +363,17 @@ class Checkpointer:
         self._warn()
         return own
 
-    def _check_step(self, step: int, progress: Progress) -> None:
-        """That there is a file of the step, and that its every byte is intact."""
+    def _check_step(self, step: int, progress: Progress) -> list[Exception]:
+        """That there is a file of the step, and that its every byte is intact. Returns what is wrong with later saves of it."""
         self._settle()
 
-        def verify() -> None:
+        def verify() -> list[Exception]:
             if step not in self.steps:
                 there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
                 raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
-            self._store.check(step, progress)
+            return self._store.check(step, progress)
 
-        self._ranks.from_first(verify)
+        return self._ranks.from_first(verify)
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""

@@ -103,7 +103,7 @@ class RankFolder:
         self._behind = behind
         self._plan = plan
         self._framework: Framework = framework
-        self._folder = pathlib.Path(os.fsdecode(steps.path(0))).parent
+        self._folder = _path_of(steps)
         self._incremental, self._patches = incremental, patches
         self._problems: list[Exception] = []
 
@@ -155,9 +155,9 @@ class RankFolder:
     def metrics(self, step: int) -> Mapping[str, float] | None:
         return self._steps.metrics(step)
 
-    def check(self, step: int, progress: Progress) -> None:
+    def check(self, step: int, progress: Progress) -> list[Exception]:
         """In this process alone."""
-        self._steps.check(step, progress)
+        return self._steps.check(step, progress)
 
     def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
         return self._steps.reading(step)
@@ -183,12 +183,13 @@ class RankFolder:
                 raise EspalierError(f"{file.name}: this process sees another file than rank 0; do all see the same folder?")
         return found[0], skipped
 
-    def problems(self) -> list[Exception]:
+    def tidy(self) -> list[Exception]:
+        """The save has done it, before it told the others."""
         return [*self._steps.problems(), *self._problems] if self.ranks.rank == 0 else []
 
     def of_rank(self, step: int) -> Any:
         """What the save of a step got as OfRanks.own in this process; None if others saved it, or nothing was given."""
-        files = self._files(step)
+        files = _files_of(self.path(step))
         if len(files) != self.ranks.count:
             return None
         name, digest = files[self.ranks.rank]
@@ -242,25 +243,13 @@ class RankFolder:
             if other == step:
                 continue
             try:
-                names = [name for name, _ in self._files(other)]
+                names = [name for name, _ in _files_of(self.path(other))]
                 for name in names:
                     Checkpoint(self._folder / name).close()
             except EspalierError:
                 continue  # restore() would pass over it as well.
             return names
         return []
-
-    def _files(self, step: int) -> list[tuple[str, str]]:
-        """The names and digests of the files of the ranks that saved a step; none if one process saved it."""
-        with Checkpoint(self.path(step)) as file:
-            said = file.metadata
-        files: Any = said.get(_RANKS) if isinstance(said, dict) else None
-        # The program may have metadata of that name in a step of one process.
-        is_ours = isinstance(files, list) and all(
-            isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
-            for each in files
-        )
-        return [(name, digest) for name, digest in files] if is_ours else []
 
     def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
         name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
@@ -317,10 +306,46 @@ class RankFolder:
         # The step is saved: nothing here makes that an error.
         try:
             self._steps.prune(work.step)
-            used = {name for step in self._steps.steps() for name, _ in self._files(step)}
-            self._problems = list(_rank_files.remove_unneeded(self._folder, _RANK_FILE, used))
+            self._problems = _remove_unneeded(self._steps)
         except Exception as error:
             self._problems = [error]
+
+
+def remove_files_of_ranks(steps: Folder) -> list[Exception]:
+    """For a folder to which one process saves: removes what saves of several processes left there once their steps are gone."""
+    folder = _path_of(steps)
+    # The lock of the folder is one of the process, and a save of several may go on.
+    if os.path.realpath(folder) in _savers:
+        return []
+    try:
+        if any(map(_RANK_FILE.fullmatch, os.listdir(folder))):
+            return _remove_unneeded(steps)
+    except (EspalierError, OSError) as error:
+        return [error]
+    return []
+
+
+def _path_of(steps: Folder) -> pathlib.Path:
+    return pathlib.Path(os.fsdecode(steps.path(0))).parent
+
+
+def _files_of(step: bytes) -> list[tuple[str, str]]:
+    """The names and digests of the files of the ranks that saved the file of a step; none if one process saved it."""
+    with Checkpoint(step) as file:
+        said = file.metadata
+    files: Any = said.get(_RANKS) if isinstance(said, dict) else None
+    # The program may have metadata of that name in a step of one process.
+    is_ours = isinstance(files, list) and all(
+        isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
+        for each in files
+    )
+    return [(name, digest) for name, digest in files] if is_ours else []
+
+
+def _remove_unneeded(steps: Folder) -> list[Exception]:
+    """Removes the files of ranks that no step names, and to which no file refers."""
+    used = {name for step in steps.steps() for name, _ in _files_of(steps.path(step))}
+    return list(_rank_files.remove_unneeded(_path_of(steps), _RANK_FILE, used))
 
 
 class _Behind:

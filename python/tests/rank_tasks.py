@@ -205,6 +205,31 @@ def read_parts(folder):
     assert read[1] < 0.1 * needed
 
 
+def checked(folder):
+    """Each rank checks what it reads: a cache of its machine may have other bytes than rank 0 has checked."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    state = {"array": np.full(1000, 3.5), "rows": distribute_tensor(torch.arange(600_000).float().reshape(600, 1000), mesh, [Shard(0)])}
+    for name, where, some in (("array", "step_00000001.espalier", np.full(9, 3.5)), ("rows", "*.r00001.*", np.arange(599_900, 599_950, dtype="f4"))):
+        with espalier.Checkpointer(folder / name, distributed=True) as ck:
+            ck.save(1, state)
+            ck.wait()
+            [file] = (folder / name).glob(where)
+            latest, place = ck._store._steps.latest, file.read_bytes().index(some.tobytes())
+
+            def damaged_later(*given, latest=latest, place=place, file=file):
+                found = latest(*given)
+                with file.open("r+b") as opened:
+                    opened.seek(place)
+                    opened.write(b"x")
+                return found
+
+            if rank == 0:
+                ck._store._steps.latest = damaged_later
+            with pytest.raises(espalier.Corrupt, match=f"{'^rank 1: ' if rank == 0 else '^'}.*in {name}"):
+                ck.restore(like=state)
+
+
 def fail_in_one(folder):
     """What goes wrong in one process is an error of all, and the next save is made."""
     ck = espalier.Checkpointer(folder / "run", distributed=True, background=False)
@@ -520,7 +545,7 @@ def example(folder):
 
 TASKS = {
     each.__name__: each
-    for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
+    for each in (train, save_whole, load_whole, read_parts, checked, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
 }
 
 

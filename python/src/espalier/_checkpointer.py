@@ -311,7 +311,8 @@ class Checkpointer:
         (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
         on from nothing would remove what may still be repaired. `step` takes that step and no other: CheckpointNotFound if
         there is no file of it, Corrupt if it is damaged. `best=True` takes the step that `best` gives, in the same way. `progress` is that of load(), told of each file that is
-        checked, and then of the load. Other options are those of load() and load_into().
+        checked, and then of the load. With `distributed`, rank 0 alone checks every byte of a step, and chooses it; each other process
+        checks the hash of each MiB that it reads, and an error of one is raised in all. Other options are those of load() and load_into().
         """
         if like is not None and into is not None:
             raise EspalierError("like= makes a new state, and into= fills live objects; choose one")
@@ -337,8 +338,9 @@ class Checkpointer:
                 return (like if into is None else {}), 0
         else:
             skipped = [(step, each) for each in self._check_step(check_int("step", step, 0, 2**63 - 1), progress)]
-        # Every byte was checked just now.
-        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
+        # Rank 0 has checked every byte just now. Others check what they read: they may not see the same bytes.
+        check = "nothing" if self._ranks.rank == 0 else "hashes"
+        options = {"check": check, "strict": strict, "progress": progress, **options}
         first = {"like": like} if into is None else {}
         try:
             with self._ranks.together(), self._store.reading(step) as path:

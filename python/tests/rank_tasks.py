@@ -27,7 +27,7 @@ from espalier import _core, _rank_files, _rank_folder
 from espalier.torch import _gloo_ranks, _plan, random_state, set_random_state
 from torch import nn
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 _numbers = itertools.count()
@@ -250,7 +250,17 @@ def fail_in_one(folder):
     with pytest.raises(espalier.EspalierError, match="rank 1 saves step 3, and rank 0 saves step 2"):
         ck.save(2 + rank, {"w": torch.ones(3)})
     with pytest.raises(espalier.EspalierError, match="u: rank 0 has no tensor there"):
-        ck.save(2, {"w": torch.ones(3), **({"u": torch.ones(3)} if rank == 1 else {})})
+        ck.save(2, {"w": torch.ones(3), "u": torch.ones(3) if rank == 1 else 3})
+    for only_there in ({"n": torch.ones(3)}, {"n": 1}, {"at": [{}, {"n": 1}]}):
+        with pytest.raises(espalier.EspalierError, match="^(at/1/)?n: rank 1 has this key, and rank 0 has not"):
+            ck.save(2, {"w": torch.ones(3), "at": [{"seen": rank}, {}], **(only_there if rank == 1 else {})})
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    for sums in ([Partial()], [Partial("avg")]):
+        of_sums = DTensor.from_local(torch.ones(4, 3), mesh, sums, run_check=False)
+        with pytest.raises(espalier.Unsupported, match="w: a DTensor of partial sums; redistribute"):
+            ck.save(2, {"w": of_sums})
+        with pytest.raises(espalier.Unsupported, match="w: a DTensor of partial sums; redistribute"):
+            ck.save(2, {}, per_rank={"w": of_sums})
     with pytest.raises(espalier.EspalierError, match="the metadata have ranks"):
         ck.save(2, {}, metadata={"ranks": 1} if rank == 0 else {})
     with pytest.raises(espalier.EspalierError, match="w/0: a DTensor is of all processes"):

@@ -53,6 +53,16 @@ class Plan(Protocol):
         """A copy of a tensor in the state that this process has for itself; None for other values."""
 
 
+class _Told(NamedTuple):
+    """What one process has for a step, as it tells rank 0. `plan` is that of Plan.local()."""
+
+    step: int
+    plan: Any
+    ties: dict[str, str]
+    keys: list[str]
+    failure: Exception | None
+
+
 class _Dealt(NamedTuple):
     """What one process does for a step, as rank 0 tells it."""
 
@@ -205,12 +215,19 @@ class RankFolder:
         twins: dict[str, str] = {}
 
         def deal() -> list[_Dealt]:
-            raise_first([error for *_, error in gathered])
-            for rank, (other, *_) in enumerate(gathered):
-                if other != step:
-                    raise EspalierError(f"rank {rank} saves step {other}, and rank 0 saves step {step}; save the same step in all")
-            twins.update(twins_of(split.tensors, [ties for _, _, ties, _ in gathered]))
-            dealt, found = plan.deal([local for _, local, _, _ in gathered], twins)
+            raise_first([each.failure for each in gathered])
+            for rank, each in enumerate(gathered):
+                if each.step != step:
+                    raise EspalierError(f"rank {rank} saves step {each.step}, and rank 0 saves step {step}; save the same step in all")
+                # What rank 0 has counts, and what it has not would be lost.
+                if unknown := sorted({*each.keys} - {*split.keys}):
+                    raise EspalierError(
+                        f"{', '.join(unknown[:3])}: rank {rank} has this key, and rank 0 has not; give all the same keys, or save what is "
+                        "of one rank with per_rank=",
+                        path=unknown[0],
+                    )
+            twins.update(twins_of(split.tensors, [each.ties for each in gathered]))
+            dealt, found = plan.deal([each.plan for each in gathered], twins)
             tensors.update(found)
             if unknown := sorted(tensors.keys() - split.tensors.keys()):
                 raise EspalierError(
@@ -221,7 +238,7 @@ class RankFolder:
             name, bases = f"0{uuid.uuid4().hex}", self._bases(step)
             runs = {key for key, each in tensors.items() if _rank_files.can_be_runs(each)}
             own = [[base] for base in bases] if len(bases) == len(dealt) else [bases] * len(dealt)
-            return [_Dealt(name, each, runs, base) for each, base in zip(dealt, own, strict=True)]
+            return [_Dealt(name, items, runs, base) for items, base in zip(dealt, own, strict=True)]
 
         failure, split, own, local = None, plan.split(None), {}, None
         try:
@@ -231,7 +248,7 @@ class RankFolder:
             local = plan.local(split.tensors)
         except Exception as error:
             failure = portable(error)
-        gathered = self.ranks.gather((step, local, split.ties, failure))
+        gathered = self.ranks.gather(_Told(step, local, split.ties, split.keys, failure))
         dealt = self.ranks.deal(deal)
         with self.ranks.together():
             items = plan.items(dealt.items, copies)

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
@@ -20,6 +20,8 @@ from ._visible import visible
 
 if TYPE_CHECKING:
     from ._like import Strict
+
+T = TypeVar("T")
 
 Best = tuple[str, Literal["min", "max"]] | tuple[str, Literal["min", "max"], int]
 
@@ -294,6 +296,30 @@ class Checkpointer:
         """The file of a step, whether it exists or not. In an object store, the URL of a step that exists: CheckpointNotFound."""
         return os.fsdecode(self._store.path(check_int("step", step, 0, 2**63 - 1)))
 
+    @overload
+    def restore(
+        self,
+        *,
+        step: int | None = None,
+        best: bool = False,
+        like: None = None,
+        into: Any = None,
+        strict: Strict = True,
+        progress: Progress = None,
+        **options: Any,
+    ) -> tuple[Any, int]: ...
+    @overload
+    def restore(
+        self,
+        *,
+        step: int | None = None,
+        best: bool = False,
+        like: T,
+        into: None = None,
+        strict: Strict = True,
+        progress: Progress = None,
+        **options: Any,
+    ) -> tuple[T, int]: ...
     def restore(
         self,
         *,

@@ -39,8 +39,9 @@ class _Marker:
         return self._name
 
 
-ANY = _Marker("ANY", "In a template: takes what the file has there.")
-SKIP = _Marker("SKIP", "In a template: leaves out what the file has there, and reads none of its bytes.")
+# Any, as what stands for something of another type: load(like=) returns the template's type.
+ANY: Any = _Marker("ANY", "In a template: takes what the file has there.")
+SKIP: Any = _Marker("SKIP", "In a template: leaves out what the file has there, and reads none of its bytes.")
 
 
 class Mismatch(NamedTuple):
@@ -102,7 +103,7 @@ class TreeMismatch(EspalierError):
         return TreeMismatch, (str(self), self.ledger)
 
 
-def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Placeholder:
+def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Any:
     """A place for a tensor in a template: its shape, and its dtype, as "f32" or as numpy has it."""
     name = dtype if isinstance(dtype, str) and dtype in DTYPE_NUMBERS else None
     if name is None:

@@ -380,11 +380,15 @@ class Checkpointer:
     def load_per_rank(self, step: int) -> Any:
         """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
 
-        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose, and
-        the files of the ranks, which the metadata of the step name, have all of them.
+        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose. The
+        files of the ranks have all of them, and any program reads these: `open(path(step)).metadata["ranks"]` has their names and
+        digests by rank, in the folder of the step, and `load(file, at="per_rank")` gives what that rank gave.
         """
         if self._shared is None:
-            raise EspalierError("load_per_rank() is for distributed=True")
+            raise EspalierError(
+                'load_per_rank() is for distributed=True; any program reads what a rank gave with load(file, at="per_rank"), of the '
+                'files that the metadata of the step name under "ranks"'
+            )
         self._settle()
         with self._ranks.together():
             own = self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))

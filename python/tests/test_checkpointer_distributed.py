@@ -127,6 +127,10 @@ def test_an_error_of_one_rank_is_raised_in_all(run, tmp_path):
     run.well("fail_in_one", tmp_path)
 
 
+def test_a_rank_reads_its_columns_from_its_own_file(run, tmp_path):
+    run.well("read_columns", tmp_path)
+
+
 def test_each_rank_checks_what_it_reads(run, tmp_path):
     run.well("checked", tmp_path)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._like import Ledger, Strict
 
 T = TypeVar("T")
+OPENING = ("mapped", "nest", "threads", "storage_options")  # the options of open()
 
 
 class _OfMemory(TypedDict, total=False):
@@ -297,6 +298,12 @@ def load(
     """
     with Checkpoint(path, mapped=mapped, nest=nest, threads=threads, storage_options=storage_options) as checkpoint:
         return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress, device, dtype)
+
+
+def load_open(checkpoint: Checkpoint, **options: Any) -> Any:
+    """load() of an open file, with the options of load() that are none of open()."""
+    plain: Any = load
+    return _load(checkpoint, **{**{name: value for name, value in plain.__kwdefaults__.items() if name not in OPENING}, **options})
 
 
 @overload

@@ -367,10 +367,10 @@ class Checkpointer:
         # Rank 0 has checked every byte just now. Others check what they read: they may not see the same bytes.
         check = "nothing" if self._ranks.rank == 0 else "hashes"
         options = {"check": check, "strict": strict, "progress": progress, **options}
-        first = {"like": like} if into is None else {}
+        opening: dict[str, Any] = {name: options.pop(name) for name in _api.OPENING if name in options}
         try:
-            with self._ranks.together(), self._store.reading(step) as path:
-                return load(*([] if into is None else [into]), path, **first, **options), step
+            with self._ranks.together(), self._store.reading(step, opening) as file:
+                return _api.load_open(file, like=like, **options) if into is None else load(into, file, **options), step
         finally:
             self._warn()
             for other, problem in skipped:

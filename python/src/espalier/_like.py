@@ -13,7 +13,6 @@ from . import _core, _decode, _encode, _frameworks, _registry
 from ._checkpoint import Checkpoint
 from ._errors import EspalierError, Unsupported
 from ._progress import Progress, reporting
-from ._tensor import Tensor
 from ._tree import (
     BIGINT, DICT, DTYPE_NAMES, DTYPE_NUMBERS, INT, KIND_NAMES, LIST, NULL, PLACEHOLDER, RECORD, STRING, TENSOR, TUPLE,
     below, pairs,
@@ -301,7 +300,7 @@ class Matcher:
         if found == dtype:
             if leaf.read is not None:
                 self.ledger.loaded.append(path)
-                return _Read(functools.partial(leaf.read, Tensor(self._checkpoint, node, path)), identity, leaf.kind)
+                return _Read(functools.partial(leaf.read, self._checkpoint._tensor(node, path)), identity, leaf.kind)
             return self._take(node, path, leaf.convert, leaf.framework, leaf.kind)
         if self._cast != "float" or not (_is_float(found) and _is_float(dtype)):
             return self._mismatch(path, wanted, text, template)

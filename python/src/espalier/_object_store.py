@@ -482,14 +482,14 @@ class ObjectStore:
             self._fetched = None
 
     @contextlib.contextmanager
-    def reading(self, step: int) -> Iterator[bytes]:
+    def reading(self, step: int, options: Mapping[str, Any]) -> Iterator[Checkpoint]:
         """What check() or latest() fetched, which goes at the end of the block."""
         if self._fetched is None or self._fetched.step != step:
             self.check(step, None)
         fetched, self._fetched = self._fetched, None
         assert fetched is not None
-        with fetched.folder, _naming(fetched.file, fetched.where):
-            yield os.fsencode(fetched.file)
+        with fetched.folder, _naming(fetched.file, fetched.where), Checkpoint(fetched.file, **options) as file:
+            yield file
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
 from ._errors import CheckpointOSError, Corrupt, EspalierError
 from ._frameworks import Framework
+from ._own_parts import StepOfRank
 from ._progress import Progress, Report
 from ._rank_files import Item, Numbers, Place, Whole
 from ._ranks import Group, portable, raise_first
@@ -169,8 +170,12 @@ class RankFolder:
         """In this process alone."""
         return self._steps.check(step, progress)
 
-    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
-        return self._steps.reading(step)
+    def reading(self, step: int, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Checkpoint]:
+        files = _files_of(self.path(step))
+        if len(files) != self.ranks.count:
+            return self._steps.reading(step, options)
+        name, digest = files[self.ranks.rank]
+        return StepOfRank(self.path(step), self._folder / name, digest, **options)
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
         """Rank 0 looks, and tells the others. Only its result has the steps that were passed over."""

@@ -83,8 +83,8 @@ class StepStore(Protocol):
         """That every byte of the step is as its hash says: Corrupt. CheckpointNotFound without such a step. Returns what is wrong
         with later saves of it, in whose place this one is taken."""
 
-    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
-        """A file of this machine with the step, until the block ends; what is mapped of it stays. Call check() or latest() before."""
+    def reading(self, step: int, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Checkpoint]:
+        """The step, opened with these options until the block ends; what is mapped of it stays. Call check() or latest() before."""
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
         """The newest step that is intact, and each newer one, or later save of this one, with what is wrong with it; None without any
@@ -112,8 +112,9 @@ class Folder(_core.Folder):
         return []
 
     @contextlib.contextmanager
-    def reading(self, step: int) -> Iterator[bytes]:
-        yield self.path(step)
+    def reading(self, step: int, options: Mapping[str, Any]) -> Iterator[Checkpoint]:
+        with Checkpoint(self.path(step), **options) as file:
+            yield file
 
     def tidy(self) -> list[Exception]:
         """Also of steps that several processes saved here before."""

@@ -303,13 +303,16 @@ def load(
 def load_open(checkpoint: Checkpoint, **options: Any) -> Any:
     """load() of an open file, with the options of load() that are none of open()."""
     plain: Any = load
-    return _load(checkpoint, **{**{name: value for name, value in plain.__kwdefaults__.items() if name not in OPENING}, **options})
+    defaults = {name: value for name, value in plain.__kwdefaults__.items() if name not in OPENING}
+    return _load(checkpoint, **{**defaults, **options})
 
 
 @overload
 def load_bytes(data: bytes, *, like: None = None, strict: Strict = True, **options: Unpack[_OfMemory]) -> Any: ...
 @overload
-def load_bytes(data: bytes, *, like: T, strict: Literal[True, "template", "file"] = True, **options: Unpack[_OfMemory]) -> T: ...
+def load_bytes(
+    data: bytes, *, like: T, strict: Literal[True, "template", "file"] = True, **options: Unpack[_OfMemory]
+) -> T: ...
 @overload
 def load_bytes(data: bytes, *, like: T, strict: Literal[False], **options: Unpack[_OfMemory]) -> tuple[T, Ledger]: ...
 @overload

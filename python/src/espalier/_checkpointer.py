@@ -337,8 +337,9 @@ class Checkpointer:
         (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
         on from nothing would remove what may still be repaired. `step` takes that step and no other: CheckpointNotFound if
         there is no file of it, Corrupt if it is damaged. `best=True` takes the step that `best` gives, in the same way. `progress` is that of load(), told of each file that is
-        checked, and then of the load. With `distributed`, rank 0 alone checks every byte of a step, and chooses it; each other process
-        checks the hash of each MiB that it reads, and an error of one is raised in all. Other options are those of load() and load_into().
+        checked, and then of the load. With `distributed`, rank 0 alone checks every byte of a step, and chooses it; each other
+        process checks the hash of each MiB that it reads, and an error of one is raised in all. Other options are those of
+        load() and load_into().
         """
         if like is not None and into is not None:
             raise EspalierError("like= makes a new state, and into= fills live objects; choose one")
@@ -381,13 +382,13 @@ class Checkpointer:
         """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
 
         None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose. The
-        files of the ranks have all of them, and any program reads these: `open(path(step)).metadata["ranks"]` has their names and
-        digests by rank, in the folder of the step, and `load(file, at="per_rank")` gives what that rank gave.
+        files of the ranks have all of them, and any program reads these: `open(path(step)).metadata["ranks"]` has their names
+        and digests by rank, in the folder of the step, and `load(file, at="per_rank")` gives what that rank gave.
         """
         if self._shared is None:
             raise EspalierError(
-                'load_per_rank() is for distributed=True; any program reads what a rank gave with load(file, at="per_rank"), of the '
-                'files that the metadata of the step name under "ranks"'
+                'load_per_rank() is for distributed=True; any program reads what a rank gave with load(file, at="per_rank"), of '
+                'the files that the metadata of the step name under "ranks"'
             )
         self._settle()
         with self._ranks.together():

@@ -15,7 +15,7 @@ from ._tensor import Tensor
 
 class StepOfRank(Checkpoint):
     """A part that is cut along a later axis than the first reaches into each MiB of the whole tensor. In the file `own` of the
-    process that saved it, it lies in one piece. What that file lacks, or has damaged, comes from the step, which has all of it."""
+    process that saved it, it lies in one piece. What that file lacks, or has damaged, comes from the step, which has all."""
 
     def __init__(self, path: bytes, own: pathlib.Path, digest: str, **options: Any):
         super().__init__(path, **options)
@@ -53,9 +53,10 @@ class _TensorOfRank(Tensor):
         if self._own and all(isinstance(each, slice) and each.step in (None, 1) for each in axes):
             ranges = [each.indices(length) for each, length in zip(axes, self.shape, strict=False)]
             for offsets, part in self._own:
-                inside = zip(ranges, offsets, part.shape, strict=False)
-                # Runs of rows have one offset for several axes.
-                if len(offsets) == len(ranges) and all(at <= start and stop <= at + length for (start, stop, _), at, length in inside):
+                if len(offsets) != len(ranges):  # a run of rows
+                    continue
+                sides = zip(ranges, offsets, part.shape, strict=True)
+                if all(at <= start and stop <= at + length for (start, stop, _), at, length in sides):
                     with contextlib.suppress(Corrupt):
                         moved = (slice(start - at, stop - at) for (start, stop, _), at in zip(ranges, offsets, strict=True))
                         return part.sliced(tuple(moved), framework)

@@ -223,12 +223,14 @@ class RankFolder:
             raise_first([each.failure for each in gathered])
             for rank, each in enumerate(gathered):
                 if each.step != step:
-                    raise EspalierError(f"rank {rank} saves step {each.step}, and rank 0 saves step {step}; save the same step in all")
+                    raise EspalierError(
+                        f"rank {rank} saves step {each.step}, and rank 0 saves step {step}; save the same step in all"
+                    )
                 # What rank 0 has counts, and what it has not would be lost.
                 if unknown := sorted({*each.keys} - {*split.keys}):
                     raise EspalierError(
-                        f"{', '.join(unknown[:3])}: rank {rank} has this key, and rank 0 has not; give all the same keys, or save what is "
-                        "of one rank with per_rank=",
+                        f"{', '.join(unknown[:3])}: rank {rank} has this key, and rank 0 has not; give all the same keys, or "
+                        "save what is of one rank with per_rank=",
                         path=unknown[0],
                     )
             twins.update(twins_of(split.tensors, [each.ties for each in gathered]))

@@ -84,11 +84,12 @@ class StepStore(Protocol):
         with later saves of it, in whose place this one is taken."""
 
     def reading(self, step: int, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Checkpoint]:
-        """The step, opened with these options until the block ends; what is mapped of it stays. Call check() or latest() before."""
+        """The step, opened with these options until the block ends; what is mapped of it stays. Call check() or latest()
+        before."""
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
-        """The newest step that is intact, and each newer one, or later save of this one, with what is wrong with it; None without any
-        step.
+        """The newest step that is intact, and each newer one, or later save of this one, with what is wrong with it; None
+        without any step.
 
         With `check`, every byte is compared with its hash. An error, that of the newest, if none is intact.
         """

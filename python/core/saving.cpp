@@ -99,16 +99,18 @@ KeyPath key_path_of(const std::string& text, const std::string& where) {
 // Of a part: the number of its base, its key path there, and its offset in the whole.
 using Part = std::tuple<std::size_t, std::string, std::vector<std::uint64_t>>;
 
-void save_joined_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
-                      bool sync, unsigned threads, const std::vector<nb::bytes>& base_names,
-                      const std::vector<std::pair<std::string, std::vector<Part>>>& tensors) {
+void save_joined_file(
+    const nb::bytes& name, nb::handle state, nb::handle metadata, int compression, bool sync,
+    unsigned threads, const std::vector<nb::bytes>& base_names,
+    const std::vector<std::pair<std::vector<std::string>, std::vector<Part>>>& tensors) {
   const std::string path = path_of(name);
   const Encoded encoded = encode(state, Views::kCopy);
   const auto opened = open_bases(base_names, path);
   const auto bases = bases_of(opened);
   std::vector<JoinedTensor> joined;
-  for (const auto& [where, parts] : tensors) {
-    JoinedTensor tensor{key_path_of(where, path), {}};
+  for (const auto& [places, parts] : tensors) {
+    JoinedTensor tensor;
+    for (const std::string& place : places) tensor.paths.push_back(key_path_of(place, path));
     for (const auto& [base, place, offset] : parts) {
       const auto node = opened.at(base).file.state().find(key_path_of(place, path));
       const auto there = node ? node->tensor() : std::nullopt;

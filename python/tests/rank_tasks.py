@@ -27,7 +27,7 @@ from espalier import _core, _rank_files, _rank_folder
 from espalier.torch import _gloo_ranks, _plan, random_state, set_random_state
 from torch import nn
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 _numbers = itertools.count()
@@ -205,6 +205,61 @@ def read_parts(folder):
     assert read[1] < 0.1 * needed
 
 
+def read_columns(folder):
+    """Of a tensor that is cut along its last axis, a rank reads from its own file what it saved, and no more."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    whole = torch.arange(64 << 16, dtype=torch.float32).reshape(64, 1 << 16)
+    state = {"wide": distribute_tensor(whole, mesh, [Shard(1)])}
+    like = {"wide": distribute_tensor(whole * 0, mesh, [Shard(1)])}
+    ck = espalier.Checkpointer(folder / "run", distributed=True)
+    ck.save(1, state, per_rank={"rank": rank})
+    ck.wait()
+    needed, read = state["wide"].to_local().nbytes, []
+    for template in (like, like, {**like, "wide": distribute_tensor(whole * 0, mesh, [Shard(0)])}):
+        before = bytes_read()
+        found = ck.restore(like=template, mapped=False)[0]
+        read.append(bytes_read() - before)
+        assert torch.equal(found["wide"].full_tensor(), whole)
+    # Rank 0 checks the step as well. The last template has what two files have parts of.
+    assert rank == 0 or needed <= read[1] <= 1.1 * needed and needed <= read[2] <= 1.1 * needed, (needed, read)
+    [own] = (folder / "run").glob(f"*.r{rank:05}.*")
+    content = own.read_bytes()
+    place = content.index(state["wide"].to_local()[7, :9].numpy().tobytes())
+    damage = lambda: own.write_bytes(content[:place] + b"x" + content[place + 1 :]), lambda: own.write_bytes(content[:90]), own.unlink
+    for spoil in damage:  # The step has all of it.
+        spoil()
+        dist.barrier()
+        found = ck.restore(like=like)[0]["wide"].full_tensor()
+        assert torch.equal(found, whole)
+    ck.close()
+
+
+def checked(folder):
+    """Each rank checks what it reads: a cache of its machine may have other bytes than rank 0 has checked."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    state = {"array": np.full(1000, 3.5), "rows": distribute_tensor(torch.arange(600_000).float().reshape(600, 1000), mesh, [Shard(0)])}
+    for name, where, some in (("array", "step_00000001.espalier", np.full(9, 3.5)), ("rows", "*.r00001.*", np.arange(599_900, 599_950, dtype="f4"))):
+        with espalier.Checkpointer(folder / name, distributed=True) as ck:
+            ck.save(1, state)
+            ck.wait()
+            [file] = (folder / name).glob(where)
+            latest, place = ck._store._steps.latest, file.read_bytes().index(some.tobytes())
+
+            def damaged_later(*given, latest=latest, place=place, file=file):
+                found = latest(*given)
+                with file.open("r+b") as opened:
+                    opened.seek(place)
+                    opened.write(b"x")
+                return found
+
+            if rank == 0:
+                ck._store._steps.latest = damaged_later
+            with pytest.raises(espalier.Corrupt, match=f"{'^rank 1: ' if rank == 0 else '^'}.*in {name}"):
+                ck.restore(like=state)
+
+
 def fail_in_one(folder):
     """What goes wrong in one process is an error of all, and the next save is made."""
     ck = espalier.Checkpointer(folder / "run", distributed=True, background=False)
@@ -225,7 +280,17 @@ def fail_in_one(folder):
     with pytest.raises(espalier.EspalierError, match="rank 1 saves step 3, and rank 0 saves step 2"):
         ck.save(2 + rank, {"w": torch.ones(3)})
     with pytest.raises(espalier.EspalierError, match="u: rank 0 has no tensor there"):
-        ck.save(2, {"w": torch.ones(3), **({"u": torch.ones(3)} if rank == 1 else {})})
+        ck.save(2, {"w": torch.ones(3), "u": torch.ones(3) if rank == 1 else 3})
+    for only_there in ({"n": torch.ones(3)}, {"n": 1}, {"at": [{}, {"n": 1}]}):
+        with pytest.raises(espalier.EspalierError, match="^(at/1/)?n: rank 1 has this key, and rank 0 has not"):
+            ck.save(2, {"w": torch.ones(3), "at": [{"seen": rank}, {}], **(only_there if rank == 1 else {})})
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    for sums in ([Partial()], [Partial("avg")]):
+        of_sums = DTensor.from_local(torch.ones(4, 3), mesh, sums, run_check=False)
+        with pytest.raises(espalier.Unsupported, match="w: a DTensor of partial sums; redistribute"):
+            ck.save(2, {"w": of_sums})
+        with pytest.raises(espalier.Unsupported, match="w: a DTensor of partial sums; redistribute"):
+            ck.save(2, {}, per_rank={"w": of_sums})
     with pytest.raises(espalier.EspalierError, match="the metadata have ranks"):
         ck.save(2, {}, metadata={"ranks": 1} if rank == 0 else {})
     with pytest.raises(espalier.EspalierError, match="w/0: a DTensor is of all processes"):
@@ -351,11 +416,24 @@ def rules(folder):
             values["rows"].to_local()[5, 5] += 1
             ck.save(step, values)
             ck.wait()
-        assert ck.steps == [1, 2, 3] and not ck._store.problems()
+        assert ck.steps == [1, 2, 3] and not ck._store.tidy()
         with espalier.open(ck.path(3)) as file:
             assert file.verify().verdict == "ok"
         assert torch.equal(ck.restore(like=values)[0]["rows"].full_tensor(), values["rows"].full_tensor())
         assert sum(path.stat().st_size for path in (folder / "alone").glob("step_00000003.0*")) < 100_000
+    # And one process with a run of several: their files go with their steps, once nothing refers to them.
+    if rank == 0:
+        alone = folder / "alone"
+        for incremental in (True, False):
+            with espalier.Checkpointer(alone, incremental=incremental, keep=1, background=False) as ck:
+                [loaded, step] = ck.restore(framework="torch")
+                ck.save(step + 1, loaded)
+                with espalier.open(ck.path(step + 1)) as file:
+                    assert file.verify().verdict == "ok"
+                files = {name[:14] for name in os.listdir(alone) if name.startswith("step")}
+                needed = {"step_00000002.", "step_00000003."} if incremental else set()
+                assert files == {f"step_{step + 1:08}.", *needed}, files
+    dist.barrier()
     clock = espalier.Checkpointer(folder / "clock", distributed=True, every_minutes=1)
     if rank == 1:
         clock._last_save -= 3600
@@ -401,12 +479,15 @@ def ties(folder):
     for name in ("x", "conj", "imag", "neg"):
         assert np.array_equal(found[name], state[name].resolve_conj().resolve_neg()), name
     assert [each.tolist() for each in found["tied"]] == [[[1] * 3] * n for n in (1, 1, 4, 4)]
+    assert found["tied"][0] is found["tied"][1] and found["tied"][2] is found["tied"][3] is found["one"]
     assert found["one"].tolist() == [[1] * 3] * 4 and found["other"].tolist() == [[1] * 3] * 2 + [[2] * 3] * 2
     wanted = np.arange(4.0)
     first, second, named, packed = found["arrays"]
     assert np.array_equal(first, wanted) and first is second and np.array_equal(named.array, wanted) and named.axis_names == ("x",)
     assert packed.astype(int).tolist() == [1, 0] * 4 and found["set"].value.elements == ((1, 2),)
     assert np.array_equal(ck.load_per_rank(1)["named"], wanted)
+    for name, wrap in (("parts", fully_shard), ("copies", nn.parallel.DistributedDataParallel)):
+        tied_weights(folder / name, wrap)
     # What all have and what differs is rank 0's, of whatever size: the statistics of BatchNorm under DDP.
     with espalier.Checkpointer(folder / "own", distributed=True) as ck:
         ck.save(1, {name: torch.full((100 * (9 - i),), float(rank)) for i, name in enumerate("abcdef")})
@@ -417,6 +498,48 @@ def ties(folder):
                 ck.save(2, {"w": other})
     with espalier.Checkpointer(folder / "parts", distributed=True) as ck, pytest.raises(espalier.EspalierError, match="w"):
         ck.save(1, {"w": DTensor.from_local(torch.ones(2 + rank, 3), mesh, [Shard(0)], run_check=False)})
+
+
+class Tied(nn.Module):
+    """A language model whose output weights are those of its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(700, 512), nn.Linear(512, 700, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        return self.head(self.embed(tokens))
+
+
+def tied_weights(folder, wrap):
+    """Weights that a model ties are one tensor in the file of a step, and after restore()."""
+    made = [wrap(Tied()) for _ in range(2)]
+    plain = [each.module if wrap is not fully_shard else each for each in made]
+    for each in made:
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        each(torch.arange(5)).sum().backward()
+        optimizer.step()
+    with espalier.Checkpointer(folder, distributed=True) as ck:
+        ck.save(1, {"model": plain[0]})
+        ck.wait()
+        with espalier.open(ck.path(1)) as file:
+            assert file.verify().verdict == "ok" and dict(file.find("**/head.weight")).keys() == {"model/head.weight"}
+        loaded = espalier.load(ck.path(1))["model"]
+        assert loaded["head.weight"] is loaded["embed.weight"] and loaded["head.weight"].nbytes == 700 * 512 * 4
+        # All ranks together store it once, but for the MiB that two ranks have.
+        sizes = [path.stat().st_size for path in folder.iterdir() if path.suffix == ".espalier"]
+        assert len(sizes) == 3 and sum(sizes) < loaded["head.weight"].nbytes + (1 << 20) + 20_000
+        assert ck.restore(into={"model": plain[1]}) == ({}, 1)
+        like = {"model": plain[1].state_dict()}
+        state = ck.restore(like=like)[0]["model"]
+    assert plain[1].head.weight is plain[1].embed.weight and state["head.weight"] is state["embed.weight"]
+    wanted = plain[0].state_dict()["head.weight"]
+    for weight in (plain[1].state_dict()["embed.weight"], state["embed.weight"], state["head.weight"]):
+        if isinstance(weight, DTensor):
+            assert torch.equal(weight.full_tensor(), wanted.full_tensor())
+        else:
+            assert torch.equal(weight, wanted)
 
 
 def on_a_mesh(folder, saves):
@@ -462,7 +585,7 @@ def example(folder):
 
 TASKS = {
     each.__name__: each
-    for each in (train, save_whole, load_whole, read_parts, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
+    for each in (train, save_whole, load_whole, read_parts, read_columns, checked, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
 }
 
 

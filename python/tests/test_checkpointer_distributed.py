@@ -108,6 +108,9 @@ def test_four_ranks_save_and_two_and_one_go_on(run, tmp_path):
     assert str(state["kinds"]) == str([(1, None), {"x": np.arange(4), 7: "text"}, frozenset({1}), b"bytes"])
     with espalier.open(tmp_path / "run/step_00000001.espalier") as file:
         assert file.metadata["by"] == 0 and file.metadata["metrics"] == {"loss": 0} and len(file.metadata["ranks"]) == 4
+        for rank, (name, digest) in enumerate(file.metadata["ranks"]):
+            with espalier.open(tmp_path / "run" / name) as of_rank:
+                assert of_rank.digest == digest and of_rank["per_rank"].load() == {"rank": rank}
     # Each element is written once, in the file of a rank. Columns, and MiB that two ranks have, are in the file of the step, too.
     sizes = [path.stat().st_size for path in (tmp_path / "run").glob("*.r0*")]
     assert len(sizes) == 4 and max(sizes) < 1.2 * min(sizes)
@@ -122,6 +125,14 @@ def test_ranks_take_over_what_others_cut_in_another_way(run, tmp_path):
 
 def test_an_error_of_one_rank_is_raised_in_all(run, tmp_path):
     run.well("fail_in_one", tmp_path)
+
+
+def test_a_rank_reads_its_columns_from_its_own_file(run, tmp_path):
+    run.well("read_columns", tmp_path)
+
+
+def test_each_rank_checks_what_it_reads(run, tmp_path):
+    run.well("checked", tmp_path)
 
 
 def test_a_forked_child_is_refused(run, tmp_path):
@@ -156,5 +167,5 @@ def test_a_group_of_processes_is_needed(tmp_path):
     ck = espalier.Checkpointer(tmp_path)
     with pytest.raises(espalier.EspalierError, match="for distributed=True"):
         ck.save(1, {}, per_rank={})
-    with pytest.raises(espalier.EspalierError, match="for distributed=True"):
+    with pytest.raises(espalier.EspalierError, match="for distributed=True.*load.file, at="):
         ck.load_per_rank(1)

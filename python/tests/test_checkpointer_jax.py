@@ -1,8 +1,8 @@
 """Checkpointer(distributed=True) with processes of jax.distributed."""
 
+import json
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 
@@ -14,16 +14,19 @@ from espalier._split import rebuilt
 jax = pytest.importorskip("jax")
 
 
-def start(task, folder, ranks):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+@pytest.fixture
+def run():
+    """Runs a task of jax_rank_tasks.py in so many processes, and returns how they ended and what they said."""
     script = pathlib.Path(__file__).with_name("jax_rank_tasks.py")
-    return [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", script, task, folder, str(rank), str(ranks), address], stderr=subprocess.PIPE, text=True
-        )
-        for rank in range(ranks)
-    ]
+    with subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def run(task, folder, ranks, **arguments):
+            process.stdin.write(json.dumps({"task": task, "folder": str(folder), "ranks": ranks, **arguments}) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield run
+        process.stdin.close()
 
 
 def test_what_rank_0_saves_in_the_background_is_a_copy(tmp_path):
@@ -49,18 +52,25 @@ def test_what_rank_0_saves_in_the_background_is_a_copy(tmp_path):
     assert state["numpy"][0] is state["numpy"][1] and state["set"].elements[0].tolist() == [0, 0]
 
 
-def test_two_processes_save_one_is_killed_and_one_goes_on(tmp_path):
-    processes = start("save", tmp_path, 2)
-    errors = [process.communicate()[1] for process in processes]
-    first, second = (process.returncode for process in processes)
-    assert second == -signal.SIGKILL, errors[1]
+def test_four_processes_save_one_is_killed_and_two_and_one_go_on(run, tmp_path):
+    ended, said = run("save", tmp_path, 4)
+    assert ended[3] == -signal.SIGKILL, said[3]
     # JAX ends what is left of the job, or the save finds out before.
-    assert first == -signal.SIGABRT or "another process of the group ended" in errors[0], errors[0]
-    [process] = start("load", tmp_path, 1)
-    assert process.communicate()[1] is not None and process.returncode == 0
+    for code, text in zip(ended[:3], said, strict=False):
+        assert code == -signal.SIGABRT or "another process of the group ended" in text, text
+    assert sorted(path.name for path in tmp_path.glob("step*") if ".r" not in path.name) == ["step_00000001.espalier", "step_00000002.espalier"]
+    for ranks, newest in ((2, 2), (1, 3)):
+        ended, said = run("load", tmp_path, ranks, newest=newest)
+        assert ended == [0] * ranks, said
     # A step opens as any file.
-    with espalier.open(tmp_path / "step_00000004.espalier") as file:
-        assert file.verify().verdict == "ok"
-    state = espalier.load(tmp_path / "step_00000001.espalier")
     rng = np.random.default_rng(0)
-    assert np.array_equal(state["both"], rng.standard_normal((600, 1200))) and state["step"] == 5
+    both = rng.standard_normal((600, 1200))
+    for step, ranks in ((1, 4), (2, 4), (3, 2), (4, 1)):
+        path = tmp_path / f"step_{step:08}.espalier"
+        with espalier.open(path) as file:
+            assert file.verify().verdict == "ok" and len(file.metadata["ranks"]) == ranks
+        state = espalier.load(path)
+        assert np.array_equal(state["both"], both) and state["step"] == (5 if step == 1 else 6)
+        assert state["rows"] is state["tied"][0] is state["tied"][1]
+    # What the killed process left went with the next save.
+    assert len(list(tmp_path.glob("step_*.r*"))) == 4 + 4 + 2 + 1

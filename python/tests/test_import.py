@@ -54,7 +54,7 @@ def test_help_shows_what_is_imported_when_it_is_used():
     text = pydoc.render_doc(espalier, renderer=pydoc.plaintext)
     assert "Loads a checkpoint, or what is `at` a key path of it." in text
     assert "class Checkpointer" in text
-    assert typing.get_type_hints(espalier.spec)["return"] is espalier.Placeholder
+    assert typing.get_type_hints(espalier.open)["return"] is espalier.Checkpoint
 
 
 def test_values_pickle_by_names_that_are_there(file):

@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -457,6 +458,38 @@ def test_two_manifests_of_one_object(versions, monkeypatch):
     with espalier.Checkpointer("memory://run", keep=1, background=False) as ck:
         ck.save(7, {})
         assert len(files("memory://run")) == 3 and ck.steps == [7]
+
+
+@pytest.mark.parametrize("versions", [(), ("created",)])
+def test_an_object_with_the_name_of_a_later_manifest_hides_none(versions, monkeypatch):
+    monkeypatch.setattr(_urls, "_VERSIONS", versions)
+    fs = MemoryFileSystem()
+    with espalier.Checkpointer("memory://run", best=("loss", "min"), background=False) as ck:
+        for step in (5, 6):
+            ck.save(step, {"n": step}, metrics={"loss": step})
+    for step in (5, 6):
+        fs.pipe(f"/run/step_{step:08}.1.json", b"{}")
+    ck = espalier.Checkpointer("memory://run", best=("loss", "min"))
+    assert ck.best == 5 and espalier.load(ck.path(5)) == {"n": 5}
+    for step, options in ((6, {}), (5, {"step": 5}), (5, {"best": True})):
+        with pytest.warns(espalier.DamagedCheckpoint) as told:
+            assert ck.restore(**options) == ({"n": step}, step)
+        [warning] = told
+        assert str(warning.message).startswith(f"an earlier save of step {step} is taken: memory://run/step_{step:08}.1.json: this is not")
+    # The next save removes what the rules say, the checkpoint of step 5 too, and no object of strangers.
+    with espalier.Checkpointer("memory://run", keep=2, background=False) as ck, pytest.warns(espalier.DamagedCheckpoint) as told:
+        ck.save(7, {"n": 7})
+    assert [str(each.message).partition(":")[2].split(":")[0][-21:] for each in told] == ["/step_00000006.1.json", "/step_00000005.1.json"]
+    names = sorted(re.sub(r"[0-9a-f]{16}", "*", name) for name in files("memory://run"))
+    assert names == [
+        "LATEST", "step_00000005.1.json", "step_00000006.*.espalier", "step_00000006.1.json", "step_00000006.json",
+        "step_00000007.*.espalier", "step_00000007.json",
+    ]  # fmt: skip
+    # A save of the step counts after all.
+    with espalier.Checkpointer("memory://run", keep=2, background=False) as ck:
+        with pytest.warns(espalier.DamagedCheckpoint):
+            ck.save(6, {"n": "again"})
+        assert ck.restore(step=6) == ({"n": "again"}, 6)
 
 
 def test_damage_is_passed_over(monkeypatch):

@@ -169,7 +169,8 @@ STEPS = [
          **ctest("release", "--label-regex '^page$'", "release-install")),
     # The package as it is installed, with the stubs of the module.
     Step("python", "types", "cd build/python && environment/bin/mypy --config-file ../../python/pyproject.toml --strict "
-         "-p espalier", needs=("python build",), sets=LAND),
+         "-p espalier && environment/bin/mypy --config-file ../../python/pyproject.toml --strict ../../python/tests/typed_usage.py",
+         needs=("python build",), sets=LAND),
     # What Python saves, in the other readers and in the viewer's page.
     Step("python", "readers", needs=("python build", "release build", "wasm build", "web build"), locks=("web_demo",), sets=LAND,
          **tests_of_python("python-readers", f"{PYTEST} -c python/pyproject.toml --rootdir . tests/readers",

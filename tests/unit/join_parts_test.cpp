@@ -117,7 +117,7 @@ std::uint64_t check_joined(const TemporaryFolder& folder, const Numbers& shape,
     bases.push_back({nullptr, name});
   }
   for (std::size_t n = 0; n < count; ++n) bases[n].file = &files[n];
-  JoinedTensor joined{KeyPath{"a", 0}, {}};
+  JoinedTensor joined{{KeyPath{"a", 0}}, {}};
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const auto node =
         files[i % count].state().find(KeyView::of(std::string_view(std::to_string(i))));
@@ -220,7 +220,7 @@ TEST_CASE("pairs of elements of four bits are joined, and what does not fit is r
     Value whole = Value::dict();
     whole.add(Key("w"), placeholder_of(DType::kF4E2M1FN, std::move(shape)));
     whole.add(Key("n"), Value(1));
-    const JoinedTensor joined{std::move(path), std::move(parts)};
+    const JoinedTensor joined{{std::move(path)}, std::move(parts)};
     return save_joined(folder.path() / "whole.espalier", whole, std::span(&base, 1),
                        std::span(&joined, 1), {});
   };
@@ -249,6 +249,50 @@ TEST_CASE("pairs of elements of four bits are joined, and what does not fit is r
   CHECK(!join({part_at("left", {0, 0})}, {2, 4}, {"none"}));
   // Without elements, no part is needed.
   CHECK(join({}, {0, 6}, {"w"}));
+}
+
+TEST_CASE("a joined tensor at several places is one tensor") {
+  const TemporaryFolder folder;
+  Random random(4);
+  const std::uint64_t half = 3 * kChunkBytes / 2;
+  const auto bytes = noise(2 * half, random);
+  Value state = Value::dict();
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const auto* const begin = bytes.data() + i * half;
+    state.add(Key(std::to_string(i)), tensor_of(DType::kU8, {half}, {begin, begin + half}));
+  }
+  REQUIRE(save(folder.path() / "part.espalier", state));
+  const auto part = CheckpointFile::open(folder.path() / "part.espalier");
+  REQUIRE(part);
+  const SaveBase base{&*part, "part.espalier"};
+  const auto path = folder.path() / "whole.espalier";
+  const auto join = [&](const Value& second) {
+    Value whole = Value::dict();
+    whole.add(Key("a"), Value::list({placeholder_of(DType::kU8, {2 * half})}));
+    whole.add(Key("b"), second);
+    JoinedTensor joined{{KeyPath{"a", 0}, KeyPath{"b"}}, {}};
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const auto node = part->state().find(KeyView::of(std::string_view(std::to_string(i))));
+      joined.parts.push_back({0, *node->tensor(), {i * half}});
+    }
+    return save_joined(path, whole, std::span(&base, 1), std::span(&joined, 1), {});
+  };
+  REQUIRE(join(placeholder_of(DType::kU8, {2 * half})));
+  const auto file = CheckpointFile::open(path);
+  REQUIRE(file);
+  CHECK(file->checkpoint().tensor_count() == 1);
+  CHECK(file->verify()->errors == std::vector<Error>{});
+  for (const char* const place : {"a/0", "b"}) {
+    const auto view = file->tensor(place);
+    REQUIRE(view);
+    const auto found = view->bytes();
+    CHECK(std::equal(found.begin(), found.end(), bytes.begin(), bytes.end()));
+  }
+  // From the chunk that both parts have on, all is copied: once.
+  CHECK(fs::file_size(path) < 2 * kChunkBytes + 10'000);
+  check_error(join(placeholder_of(DType::kU8, {half})), ErrorCode::kInvalidArgument, "b",
+              "another dtype or shape");
+  check_error(join(Value(1)), ErrorCode::kInvalidArgument, "b", "no placeholder");
 }
 
 }  // namespace

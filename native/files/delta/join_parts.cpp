@@ -231,6 +231,23 @@ class PartJoiner {
   std::vector<FoundTensor> found_;
 };
 
+// What replaces the placeholder at a place: `made`, if that was at another place before.
+Result<std::shared_ptr<const Tensor>> join_at(const Value& place,
+                                              const std::shared_ptr<const Tensor>& made,
+                                              PartJoiner& joiner,
+                                              std::span<const JoinedPart> parts) {
+  const auto placeholder = place.as_tensor();
+  if (placeholder == nullptr || !placeholder->data.is_placeholder()) {
+    return tl::unexpected(join_error("the state has no placeholder there"));
+  }
+  if (made == nullptr) return joiner.join(*placeholder, parts);
+  if (placeholder->dtype != made->dtype || placeholder->shape != made->shape ||
+      placeholder->axis_names != made->axis_names) {
+    return tl::unexpected(join_error("the tensor has another dtype or shape at another place"));
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<void> save_joined(const std::filesystem::path& path, Value state,
@@ -238,18 +255,18 @@ Result<void> save_joined(const std::filesystem::path& path, Value state,
                          const SaveOptions& options) {
   PartJoiner joiner(bases);
   for (const JoinedTensor& each : joined) {
-    auto place = state.at(each.path);
-    if (!place) return propagate(place);
-    const auto placeholder = (*place)->as_tensor();
-    auto made = placeholder == nullptr || !placeholder->data.is_placeholder()
-                    ? Result<std::shared_ptr<const Tensor>>(
-                          tl::unexpected(join_error("the state has no placeholder there")))
-                    : joiner.join(*placeholder, each.parts);
-    if (!made) {
-      if (made.error().path.empty()) made.error().path = each.path.to_string();
-      return propagate(made);
+    std::shared_ptr<const Tensor> made;
+    for (const KeyPath& keys : each.paths) {
+      auto place = state.at(keys);
+      if (!place) return propagate(place);
+      auto joined_there = join_at(**place, made, joiner, each.parts);
+      if (!joined_there) {
+        if (joined_there.error().path.empty()) joined_there.error().path = keys.to_string();
+        return propagate(joined_there);
+      }
+      made = std::move(*joined_there);
+      **place = Value::tensor(made);
     }
-    **place = Value::tensor(std::move(*made));
   }
   auto references = joiner.references();
   if (!references) return propagate(references);

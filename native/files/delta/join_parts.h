@@ -27,8 +27,9 @@ struct JoinedPart {
 };
 
 struct JoinedTensor {
-  /// Of the placeholder in the state that says its dtype and shape.
-  KeyPath path;
+  /// Of the placeholders in the state that say its dtype and shape: several for one tensor that is
+  /// at several places, at least one.
+  std::vector<KeyPath> paths;
   std::vector<JoinedPart> parts;
 };
 

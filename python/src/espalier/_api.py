@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 
 from . import _core, _urls
 from ._async import AsyncSave
@@ -18,7 +18,35 @@ from ._step_store import Saving
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
-    from ._like import Strict
+    from typing_extensions import Unpack
+
+    from ._like import Ledger, Strict
+
+T = TypeVar("T")
+OPENING = ("mapped", "nest", "threads", "storage_options")  # the options of open()
+
+
+class _OfMemory(TypedDict, total=False):
+    """The options of load_bytes() that do not change the type of what it returns."""
+
+    at: str | None
+    keys: Literal["exact", "text"]
+    cast: Literal["float"] | None
+    check: Check
+    exact: bool
+    framework: Framework
+    device: Any
+    dtype: Any
+    nest: bool
+    threads: int
+
+
+class _OfFile(_OfMemory, total=False):
+    """The same of load()."""
+
+    mapped: bool
+    progress: Progress
+    storage_options: Mapping[str, Any] | None
 
 
 def open(
@@ -217,6 +245,14 @@ def save_bytes(
     return _core.save_bytes(state, plain, level, check_threads(threads), copies_views(views))
 
 
+@overload
+def load(path: Path, *, like: None = None, strict: Strict = True, **options: Unpack[_OfFile]) -> Any: ...
+@overload
+def load(path: Path, *, like: T, strict: Literal[True, "template", "file"] = True, **options: Unpack[_OfFile]) -> T: ...
+@overload
+def load(path: Path, *, like: T, strict: Literal[False], **options: Unpack[_OfFile]) -> tuple[T, Ledger]: ...
+@overload
+def load(path: Path, *, like: Any, strict: bool, **options: Unpack[_OfFile]) -> Any: ...
 def load(
     path: Path,
     *,
@@ -264,6 +300,23 @@ def load(
         return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress, device, dtype)
 
 
+def load_open(checkpoint: Checkpoint, **options: Any) -> Any:
+    """load() of an open file, with the options of load() that are none of open()."""
+    plain: Any = load
+    defaults = {name: value for name, value in plain.__kwdefaults__.items() if name not in OPENING}
+    return _load(checkpoint, **{**defaults, **options})
+
+
+@overload
+def load_bytes(data: bytes, *, like: None = None, strict: Strict = True, **options: Unpack[_OfMemory]) -> Any: ...
+@overload
+def load_bytes(
+    data: bytes, *, like: T, strict: Literal[True, "template", "file"] = True, **options: Unpack[_OfMemory]
+) -> T: ...
+@overload
+def load_bytes(data: bytes, *, like: T, strict: Literal[False], **options: Unpack[_OfMemory]) -> tuple[T, Ledger]: ...
+@overload
+def load_bytes(data: bytes, *, like: Any, strict: bool, **options: Unpack[_OfMemory]) -> Any: ...
 def load_bytes(
     data: bytes,
     *,

@@ -204,10 +204,13 @@ class Checkpoint:
         """What is at a node: a Tensor, a Node, or a plain value."""
         kind = self._opened.kind(node)
         if kind in (TENSOR, PLACEHOLDER):
-            return Tensor(self, node, path)
+            return self._tensor(node, path)
         if DICT <= kind <= RECORD:
             return Node(self, node, path)
         return self._opened.load(node, True, False)
+
+    def _tensor(self, node: int, path: str) -> Tensor:
+        return Tensor(self, node, path)
 
     def _load_node(
         self,

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
@@ -20,6 +20,8 @@ from ._visible import visible
 
 if TYPE_CHECKING:
     from ._like import Strict
+
+T = TypeVar("T")
 
 Best = tuple[str, Literal["min", "max"]] | tuple[str, Literal["min", "max"], int]
 
@@ -198,7 +200,7 @@ class Checkpointer:
             self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
         else:
             self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
-            self._untold += self._store.problems()
+            self._untold += self._store.tidy()
         self._last_save = time.monotonic()
         self._has_saved = True
         self._warn()
@@ -248,7 +250,7 @@ class Checkpointer:
             raise
         self._saving = None
         if self._failure is None:
-            self._untold += self._store.problems()
+            self._untold += self._store.tidy()
 
     def _raise_failure(self, note: str = "") -> None:
         failure, self._failure = self._failure, None
@@ -294,6 +296,30 @@ class Checkpointer:
         """The file of a step, whether it exists or not. In an object store, the URL of a step that exists: CheckpointNotFound."""
         return os.fsdecode(self._store.path(check_int("step", step, 0, 2**63 - 1)))
 
+    @overload
+    def restore(
+        self,
+        *,
+        step: int | None = None,
+        best: bool = False,
+        like: None = None,
+        into: Any = None,
+        strict: Strict = True,
+        progress: Progress = None,
+        **options: Any,
+    ) -> tuple[Any, int]: ...
+    @overload
+    def restore(
+        self,
+        *,
+        step: int | None = None,
+        best: bool = False,
+        like: T,
+        into: None = None,
+        strict: Strict = True,
+        progress: Progress = None,
+        **options: Any,
+    ) -> tuple[T, int]: ...
     def restore(
         self,
         *,
@@ -311,7 +337,9 @@ class Checkpointer:
         (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
         on from nothing would remove what may still be repaired. `step` takes that step and no other: CheckpointNotFound if
         there is no file of it, Corrupt if it is damaged. `best=True` takes the step that `best` gives, in the same way. `progress` is that of load(), told of each file that is
-        checked, and then of the load. Other options are those of load() and load_into().
+        checked, and then of the load. With `distributed`, rank 0 alone checks every byte of a step, and chooses it; each other
+        process checks the hash of each MiB that it reads, and an error of one is raised in all. Other options are those of
+        load() and load_into().
         """
         if like is not None and into is not None:
             raise EspalierError("like= makes a new state, and into= fills live objects; choose one")
@@ -336,43 +364,49 @@ class Checkpointer:
                 self._warn()
                 return (like if into is None else {}), 0
         else:
-            self._check_step(check_int("step", step, 0, 2**63 - 1), progress)
-        # Every byte was checked just now.
-        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
-        first = {"like": like} if into is None else {}
+            skipped = [(step, each) for each in self._check_step(check_int("step", step, 0, 2**63 - 1), progress)]
+        # Rank 0 has checked every byte just now. Others check what they read: they may not see the same bytes.
+        check = "nothing" if self._ranks.rank == 0 else "hashes"
+        options = {"check": check, "strict": strict, "progress": progress, **options}
+        opening: dict[str, Any] = {name: options.pop(name) for name in _api.OPENING if name in options}
         try:
-            with self._ranks.together(), self._store.reading(step) as path:
-                return load(*([] if into is None else [into]), path, **first, **options), step
+            with self._ranks.together(), self._store.reading(step, opening) as file:
+                return _api.load_open(file, like=like, **options) if into is None else load(into, file, **options), step
         finally:
             self._warn()
             for other, problem in skipped:
-                warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
+                what = f"an earlier save of step {step} is taken" if other == step else f"step {other} is passed over"
+                warnings.warn(f"{what}: {problem}", DamagedCheckpoint, stacklevel=2)
 
     def load_per_rank(self, step: int) -> Any:
         """What this process gave as `per_rank` when the step was saved, as load(framework=) gives it for the framework.
 
-        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose, and
-        the files of the ranks, which the metadata of the step name, have all of them.
+        None if it gave nothing, or if another number of processes saved the step: then nothing tells whose part is whose. The
+        files of the ranks have all of them, and any program reads these: `open(path(step)).metadata["ranks"]` has their names
+        and digests by rank, in the folder of the step, and `load(file, at="per_rank")` gives what that rank gave.
         """
         if self._shared is None:
-            raise EspalierError("load_per_rank() is for distributed=True")
+            raise EspalierError(
+                'load_per_rank() is for distributed=True; any program reads what a rank gave with load(file, at="per_rank"), of '
+                'the files that the metadata of the step name under "ranks"'
+            )
         self._settle()
         with self._ranks.together():
             own = self._shared.of_rank(check_int("step", step, 0, 2**63 - 1))
         self._warn()
         return own
 
-    def _check_step(self, step: int, progress: Progress) -> None:
-        """That there is a file of the step, and that its every byte is intact."""
+    def _check_step(self, step: int, progress: Progress) -> list[Exception]:
+        """That there is a file of the step, and that its every byte is intact. Returns what is wrong with later saves of it."""
         self._settle()
 
-        def verify() -> None:
+        def verify() -> list[Exception]:
             if step not in self.steps:
                 there = f"it has {', '.join(map(str, self.steps))}" if self.steps else "it has no steps"
                 raise CheckpointNotFound(f"{self._shown}: there is no step {step}; {there}", "not_found")
-            self._store.check(step, progress)
+            return self._store.check(step, progress)
 
-        self._ranks.from_first(verify)
+        return self._ranks.from_first(verify)
 
     def _newest_intact(self, progress: Progress = None) -> tuple[int | None, list[tuple[int, Exception]]]:
         """The newest step whose every byte is intact, and the newer ones with what is wrong with them."""

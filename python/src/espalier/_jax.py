@@ -259,11 +259,9 @@ def _array(value: Any) -> Parts:
     return kind, label, parts._replace(is_private=True, tie=tie)
 
 
-def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
-    """The elements in an array of numpy; whether that is a copy, made for this save; where the elements lie; and what tells
-    whether nothing changes them. As long as that array lives, JAX reuses its memory for no other, also if this one is donated."""
+def check_elements(value: Any) -> None:
+    """That an array has elements."""
     import jax
-    import numpy as np
 
     if isinstance(value, jax.core.Tracer):
         raise Unsupported(
@@ -272,6 +270,14 @@ def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
         )
     if value.is_deleted():
         raise Unsupported("an array that was deleted, as by donating it to a function; save what the function returned")
+
+
+def _on_host(value: Any) -> tuple[Any, bool, Any, Callable[[], bool] | None]:
+    """The elements in an array of numpy; whether that is a copy, made for this save; where the elements lie; and what tells
+    whether nothing changes them. As long as that array lives, JAX reuses its memory for no other, also if this one is donated."""
+    import numpy as np
+
+    check_elements(value)
     if not value.is_fully_addressable and not value.is_fully_replicated:
         raise Unsupported(
             "an array with parts in other processes; save with espalier.Checkpointer(folder, distributed=True), or in one process what "

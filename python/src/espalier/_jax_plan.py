@@ -86,5 +86,8 @@ def _described(value: Any) -> Described:
     """For Split. A key is a value of its own kind, which rank 0 writes."""
     if not isinstance(value, jax.Array) or _jax.is_key(value):
         return None
+    _jax.check_elements(value)
     number, shape = _jax.spec_of(value)
-    return DTYPE_NAMES[number], shape, value, id(value)
+    # device_put() makes another array of the same memory.
+    memory = [(str(shard.index), shard.data.unsafe_buffer_pointer()) for shard in value.addressable_shards]
+    return DTYPE_NAMES[number], shape, value, (number, shape, *memory) if value.size and memory else None

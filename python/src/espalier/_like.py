@@ -13,7 +13,6 @@ from . import _core, _decode, _encode, _frameworks, _registry
 from ._checkpoint import Checkpoint
 from ._errors import EspalierError, Unsupported
 from ._progress import Progress, reporting
-from ._tensor import Tensor
 from ._tree import (
     BIGINT, DICT, DTYPE_NAMES, DTYPE_NUMBERS, INT, KIND_NAMES, LIST, NULL, PLACEHOLDER, RECORD, STRING, TENSOR, TUPLE,
     below, pairs,
@@ -39,8 +38,9 @@ class _Marker:
         return self._name
 
 
-ANY = _Marker("ANY", "In a template: takes what the file has there.")
-SKIP = _Marker("SKIP", "In a template: leaves out what the file has there, and reads none of its bytes.")
+# Any, as what stands for something of another type: load(like=) returns the template's type.
+ANY: Any = _Marker("ANY", "In a template: takes what the file has there.")
+SKIP: Any = _Marker("SKIP", "In a template: leaves out what the file has there, and reads none of its bytes.")
 
 
 class Mismatch(NamedTuple):
@@ -102,7 +102,7 @@ class TreeMismatch(EspalierError):
         return TreeMismatch, (str(self), self.ledger)
 
 
-def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Placeholder:
+def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Any:
     """A place for a tensor in a template: its shape, and its dtype, as "f32" or as numpy has it."""
     name = dtype if isinstance(dtype, str) and dtype in DTYPE_NUMBERS else None
     if name is None:
@@ -300,7 +300,7 @@ class Matcher:
         if found == dtype:
             if leaf.read is not None:
                 self.ledger.loaded.append(path)
-                return _Read(functools.partial(leaf.read, Tensor(self._checkpoint, node, path)), identity, leaf.kind)
+                return _Read(functools.partial(leaf.read, self._checkpoint._tensor(node, path)), identity, leaf.kind)
             return self._take(node, path, leaf.convert, leaf.framework, leaf.kind)
         if self._cast != "float" or not (_is_float(found) and _is_float(dtype)):
             return self._mismatch(path, wanted, text, template)

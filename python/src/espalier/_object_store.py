@@ -2,7 +2,8 @@
 
     step_00000100.0123456789abcdef.espalier   the checkpoint, under a name of its own
     step_00000100.json                        its manifest, which names it: the step exists from then on
-    step_00000100.1.json                      the manifest of a later save of the same step, which counts in its place
+    step_00000100.1.json                      the manifest of a later save of the same step, which counts in its place; but not
+                                              an object of such a name that is no manifest
     LATEST                                    the names of the manifests that were made last, for listings that come late
 
 No object but LATEST is ever replaced: a request that is repeated writes the same bytes. A save makes the checkpoint first, then the
@@ -67,6 +68,8 @@ class _Fetched(NamedTuple):
     folder: TemporaryFolder
     file: str
     where: str
+    wrong: list[Exception]
+    """What is wrong with later manifests of the step."""
 
 
 def _manifest_name(step: int, generation: int) -> str:
@@ -225,7 +228,7 @@ class ObjectStore:
         if other is not None:  # What it has saved may be what it goes on from.
             self._problems.append(self._taken(other))
         kept = self._kept(there) | {saved} if other is None else set(there)
-        newest = {step: there[step][max(there[step])] for step in sorted(kept & set(there))}
+        newest = {step: self._name_of_newest(there[step]) for step in sorted(kept & set(there))}
         # In the order of the saves. It may differ from that of the steps: training may go back, or save a step again.
         order = {name: i for i, name in enumerate(hinted)}
         in_order = sorted(newest, key=lambda step: (step == saved, order.get(newest[step], -1)))
@@ -257,7 +260,9 @@ class ObjectStore:
                 metrics[step] = None  # It takes a request to read each.
                 continue
             try:
-                metrics[step] = self._manifest(there[step][max(there[step])]).metrics
+                newest, wrong = self._newest_of(there[step])
+                metrics[step] = newest.metrics
+                self._problems += wrong
             except CheckpointNotFound:
                 continue
             except (Corrupt, Unsupported) as error:  # It may be the best.
@@ -277,7 +282,7 @@ class ObjectStore:
         """Removes a manifest, and then what it names, unless others of its step name that, too."""
         manifest, needed = self._manifest(name), set[str]()
         for other in others:
-            with contextlib.suppress(CheckpointNotFound):
+            with contextlib.suppress(CheckpointNotFound, Corrupt):  # What is no manifest names nothing.
                 needed.add(self._manifest(other).file)
         self._objects.remove(name)
         if manifest.file not in needed:
@@ -309,7 +314,8 @@ class ObjectStore:
     def _files_of(self, step: int) -> set[str]:
         return {self._manifest(name).file for name in self._there().get(step, {}).values()}
 
-    def problems(self) -> list[Exception]:
+    def tidy(self) -> list[Exception]:
+        """A save has done it, in its own thread."""
         return list(self._problems)
 
     # Finding
@@ -341,12 +347,31 @@ class ObjectStore:
     def steps(self) -> list[int]:
         return sorted(self._there())
 
-    def _newest(self, step: int) -> _Manifest:
+    def _newest(self, step: int) -> tuple[_Manifest, list[Exception]]:
+        """That of _newest_of() for a step."""
         there = self._there()
         if step not in there:
             has = f"it has {', '.join(map(str, sorted(there)))}" if there else "it has no steps"
             raise CheckpointNotFound(f"{self._objects.shown}: there is no step {step}; {has}", "not_found")
-        return self._manifest(there[step][max(there[step])])
+        return self._newest_of(there[step])
+
+    def _newest_of(self, names: Mapping[int, str]) -> tuple[_Manifest, list[Exception]]:
+        """The last manifest of a step, of those names by generation, and what is wrong with later objects. The error of the last
+        one if none is a manifest; CheckpointNotFound."""
+        wrong: list[Exception] = []
+        for generation in sorted(names, reverse=True):
+            try:
+                return self._manifest(names[generation]), wrong
+            except Corrupt as error:
+                wrong.append(error)
+        raise wrong[0]
+
+    def _name_of_newest(self, names: Mapping[int, str]) -> str:
+        """The same, by name. The last name where that does not tell."""
+        if len(names) > 1:  # It takes a request to read each.
+            with contextlib.suppress(CheckpointNotFound, Corrupt, Unsupported):
+                return self._newest_of(names)[0].name
+        return names[max(names)]
 
     def _manifest(self, name: str) -> _Manifest:
         """CheckpointNotFound; Corrupt."""
@@ -394,11 +419,11 @@ class ObjectStore:
         return made
 
     def path(self, step: int) -> bytes:
-        return os.fsencode(self._objects.url_of(self._newest(step).file))
+        return os.fsencode(self._objects.url_of(self._newest(step)[0].file))
 
     def metrics(self, step: int) -> Mapping[str, float] | None:
         with contextlib.suppress(Corrupt, Unsupported, CheckpointNotFound):
-            return self._newest(step).metrics
+            return self._newest(step)[0].metrics
         return None
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
@@ -410,9 +435,8 @@ class ObjectStore:
             try:
                 if check:
                     self._fetched = self._fetch(step, progress)
-                else:
-                    self._newest(step)
-                return step, skipped
+                wrong = self._fetched.wrong if self._fetched else self._newest(step)[1]
+                return step, [*skipped, *((step, each) for each in wrong)]
             except CheckpointNotFound as error:
                 again = self.steps()
                 if step not in again:  # It was removed, but only after a later one was saved.
@@ -431,7 +455,7 @@ class ObjectStore:
 
     def _fetch(self, step: int, progress: Report | None = None) -> _Fetched:
         """The step in a file of this machine, whose every byte is intact. `progress` is of the bytes that come."""
-        manifest = self._newest(step)
+        manifest, wrong = self._newest(step)
         where = _urls.shown(self._objects.url_of(manifest.file))
         folder = TemporaryFolder()
         file = os.path.join(folder.name, f"step_{step:08}.espalier")
@@ -444,12 +468,13 @@ class ObjectStore:
         except BaseException:
             folder.cleanup()
             raise
-        return _Fetched(step, folder, file, where)
+        return _Fetched(step, folder, file, where, wrong)
 
-    def check(self, step: int, progress: Progress) -> None:
+    def check(self, step: int, progress: Progress) -> list[Exception]:
         self._forget_fetched()
         with reporting(progress, f"fetching step {step} from {self._objects.shown}") as report:
             self._fetched = self._fetch(step, report)
+        return self._fetched.wrong
 
     def _forget_fetched(self) -> None:
         if self._fetched is not None:
@@ -457,14 +482,14 @@ class ObjectStore:
             self._fetched = None
 
     @contextlib.contextmanager
-    def reading(self, step: int) -> Iterator[bytes]:
+    def reading(self, step: int, options: Mapping[str, Any]) -> Iterator[Checkpoint]:
         """What check() or latest() fetched, which goes at the end of the block."""
         if self._fetched is None or self._fetched.step != step:
             self.check(step, None)
         fetched, self._fetched = self._fetched, None
         assert fetched is not None
-        with fetched.folder, _naming(fetched.file, fetched.where):
-            yield os.fsencode(fetched.file)
+        with fetched.folder, _naming(fetched.file, fetched.where), Checkpoint(fetched.file, **options) as file:
+            yield file
 
 
 @contextlib.contextmanager

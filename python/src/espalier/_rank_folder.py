@@ -22,6 +22,7 @@ from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
 from ._errors import CheckpointOSError, Corrupt, EspalierError
 from ._frameworks import Framework
+from ._own_parts import StepOfRank
 from ._progress import Progress, Report
 from ._rank_files import Item, Numbers, Place, Whole
 from ._ranks import Group, portable, raise_first
@@ -51,6 +52,16 @@ class Plan(Protocol):
 
     def own_copy(self, value: Any) -> Any:
         """A copy of a tensor in the state that this process has for itself; None for other values."""
+
+
+class _Told(NamedTuple):
+    """What one process has for a step, as it tells rank 0. `plan` is that of Plan.local()."""
+
+    step: int
+    plan: Any
+    ties: dict[str, str]
+    keys: list[str]
+    failure: Exception | None
 
 
 class _Dealt(NamedTuple):
@@ -103,7 +114,7 @@ class RankFolder:
         self._behind = behind
         self._plan = plan
         self._framework: Framework = framework
-        self._folder = pathlib.Path(os.fsdecode(steps.path(0))).parent
+        self._folder = _path_of(steps)
         self._incremental, self._patches = incremental, patches
         self._problems: list[Exception] = []
 
@@ -155,12 +166,16 @@ class RankFolder:
     def metrics(self, step: int) -> Mapping[str, float] | None:
         return self._steps.metrics(step)
 
-    def check(self, step: int, progress: Progress) -> None:
+    def check(self, step: int, progress: Progress) -> list[Exception]:
         """In this process alone."""
-        self._steps.check(step, progress)
+        return self._steps.check(step, progress)
 
-    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
-        return self._steps.reading(step)
+    def reading(self, step: int, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Checkpoint]:
+        files = _files_of(self.path(step))
+        if len(files) != self.ranks.count:
+            return self._steps.reading(step, options)
+        name, digest = files[self.ranks.rank]
+        return StepOfRank(self.path(step), self._folder / name, digest, **options)
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
         """Rank 0 looks, and tells the others. Only its result has the steps that were passed over."""
@@ -183,12 +198,13 @@ class RankFolder:
                 raise EspalierError(f"{file.name}: this process sees another file than rank 0; do all see the same folder?")
         return found[0], skipped
 
-    def problems(self) -> list[Exception]:
+    def tidy(self) -> list[Exception]:
+        """The save has done it, before it told the others."""
         return [*self._steps.problems(), *self._problems] if self.ranks.rank == 0 else []
 
     def of_rank(self, step: int) -> Any:
         """What the save of a step got as OfRanks.own in this process; None if others saved it, or nothing was given."""
-        files = self._files(step)
+        files = _files_of(self.path(step))
         if len(files) != self.ranks.count:
             return None
         name, digest = files[self.ranks.rank]
@@ -204,12 +220,21 @@ class RankFolder:
         twins: dict[str, str] = {}
 
         def deal() -> list[_Dealt]:
-            raise_first([error for *_, error in gathered])
-            for rank, (other, *_) in enumerate(gathered):
-                if other != step:
-                    raise EspalierError(f"rank {rank} saves step {other}, and rank 0 saves step {step}; save the same step in all")
-            twins.update(twins_of(split.tensors, [ties for _, _, ties, _ in gathered]))
-            dealt, found = plan.deal([local for _, local, _, _ in gathered], twins)
+            raise_first([each.failure for each in gathered])
+            for rank, each in enumerate(gathered):
+                if each.step != step:
+                    raise EspalierError(
+                        f"rank {rank} saves step {each.step}, and rank 0 saves step {step}; save the same step in all"
+                    )
+                # What rank 0 has counts, and what it has not would be lost.
+                if unknown := sorted({*each.keys} - {*split.keys}):
+                    raise EspalierError(
+                        f"{', '.join(unknown[:3])}: rank {rank} has this key, and rank 0 has not; give all the same keys, or "
+                        "save what is of one rank with per_rank=",
+                        path=unknown[0],
+                    )
+            twins.update(twins_of(split.tensors, [each.ties for each in gathered]))
+            dealt, found = plan.deal([each.plan for each in gathered], twins)
             tensors.update(found)
             if unknown := sorted(tensors.keys() - split.tensors.keys()):
                 raise EspalierError(
@@ -220,7 +245,7 @@ class RankFolder:
             name, bases = f"0{uuid.uuid4().hex}", self._bases(step)
             runs = {key for key, each in tensors.items() if _rank_files.can_be_runs(each)}
             own = [[base] for base in bases] if len(bases) == len(dealt) else [bases] * len(dealt)
-            return [_Dealt(name, each, runs, base) for each, base in zip(dealt, own, strict=True)]
+            return [_Dealt(name, items, runs, base) for items, base in zip(dealt, own, strict=True)]
 
         failure, split, own, local = None, plan.split(None), {}, None
         try:
@@ -230,7 +255,7 @@ class RankFolder:
             local = plan.local(split.tensors)
         except Exception as error:
             failure = portable(error)
-        gathered = self.ranks.gather((step, local, split.ties, failure))
+        gathered = self.ranks.gather(_Told(step, local, split.ties, split.keys, failure))
         dealt = self.ranks.deal(deal)
         with self.ranks.together():
             items = plan.items(dealt.items, copies)
@@ -242,25 +267,13 @@ class RankFolder:
             if other == step:
                 continue
             try:
-                names = [name for name, _ in self._files(other)]
+                names = [name for name, _ in _files_of(self.path(other))]
                 for name in names:
                     Checkpoint(self._folder / name).close()
             except EspalierError:
                 continue  # restore() would pass over it as well.
             return names
         return []
-
-    def _files(self, step: int) -> list[tuple[str, str]]:
-        """The names and digests of the files of the ranks that saved a step; none if one process saved it."""
-        with Checkpoint(self.path(step)) as file:
-            said = file.metadata
-        files: Any = said.get(_RANKS) if isinstance(said, dict) else None
-        # The program may have metadata of that name in a step of one process.
-        is_ours = isinstance(files, list) and all(
-            isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
-            for each in files
-        )
-        return [(name, digest) for name, digest in files] if is_ours else []
 
     def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
         name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
@@ -297,12 +310,10 @@ class RankFolder:
         _rank_files.check_replaceable(path)
         names = [name for (name, _), _, _ in gathered]
         numbers = {name: number for number, name in enumerate(names)}
-        parts = {
-            key: _rank_files.parts_of(work.tensors[key], places.get(key, {}), numbers)[1]
-            for key in work.split.tensors
-            if key not in work.twins
-        }
-        parts.update({key: parts[first] for key, first in work.twins.items()})
+        # A tensor that is at several places is one.
+        paths: dict[str, list[str]] = {}
+        for key in work.split.tensors:
+            paths.setdefault(work.twins.get(key, key), []).append(key)
         _core.save_joined(
             os.fsencode(path),
             work.split.skeleton,
@@ -311,15 +322,54 @@ class RankFolder:
             work.options["sync"],
             work.options["threads"],
             [os.fsencode(self._folder / name) for name in names],
-            list(parts.items()),
+            [
+                (keys, _rank_files.parts_of(work.tensors[first], places.get(first, {}), numbers)[1])
+                for first, keys in paths.items()
+            ],
         )
         # The step is saved: nothing here makes that an error.
         try:
             self._steps.prune(work.step)
-            used = {name for step in self._steps.steps() for name, _ in self._files(step)}
-            self._problems = list(_rank_files.remove_unneeded(self._folder, _RANK_FILE, used))
+            self._problems = _remove_unneeded(self._steps)
         except Exception as error:
             self._problems = [error]
+
+
+def remove_files_of_ranks(steps: Folder) -> list[Exception]:
+    """For a folder to which one process saves: removes what saves of several processes left there once their steps are gone."""
+    folder = _path_of(steps)
+    # The lock of the folder is one of the process, and a save of several may go on.
+    if os.path.realpath(folder) in _savers:
+        return []
+    try:
+        if any(map(_RANK_FILE.fullmatch, os.listdir(folder))):
+            return _remove_unneeded(steps)
+    except (EspalierError, OSError) as error:
+        return [error]
+    return []
+
+
+def _path_of(steps: Folder) -> pathlib.Path:
+    return pathlib.Path(os.fsdecode(steps.path(0))).parent
+
+
+def _files_of(step: bytes) -> list[tuple[str, str]]:
+    """The names and digests of the files of the ranks that saved the file of a step; none if one process saved it."""
+    with Checkpoint(step) as file:
+        said = file.metadata
+    files: Any = said.get(_RANKS) if isinstance(said, dict) else None
+    # The program may have metadata of that name in a step of one process.
+    is_ours = isinstance(files, list) and all(
+        isinstance(each, list) and len(each) == 2 and all(isinstance(text, str) for text in each) and _RANK_FILE.fullmatch(each[0])
+        for each in files
+    )
+    return [(name, digest) for name, digest in files] if is_ours else []
+
+
+def _remove_unneeded(steps: Folder) -> list[Exception]:
+    """Removes the files of ranks that no step names, and to which no file refers."""
+    used = {name for step in steps.steps() for name, _ in _files_of(steps.path(step))}
+    return list(_rank_files.remove_unneeded(_path_of(steps), _RANK_FILE, used))
 
 
 class _Behind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._encode import Encoded, at_path, encode_other, plain_parts
@@ -22,7 +22,7 @@ class Split:
     """`skeleton` is the state with a Placeholder for each tensor, in which nothing changes when the state does.
 
     `tensors` has them by key path. `ties` has, for each path, the first one of the same tensor; none for a tensor of which this
-    process has no element, which may or may not be another one.
+    process has no element, which may or may not be another one. `keys` are the key paths of all that is in dicts and records.
     """
 
     def __init__(self, state: Any, describe: Callable[[Any], Described]):
@@ -41,6 +41,20 @@ class Split:
             return Placeholder(dtype, shape)
 
         self.skeleton = rebuilt(state, replace)
+        self.keys = list(_keys_of(self.skeleton, ""))
+
+
+def _keys_of(value: Any, path: str) -> Iterator[str]:
+    if type(value) is not Encoded:
+        return
+    kind, _, content = value.parts
+    if kind in (DICT, RECORD):
+        for key, each in zip(*content, strict=True):
+            yield below(path, key)
+            yield from _keys_of(each, below(path, key))
+    elif kind in (LIST, TUPLE):
+        for i, each in enumerate(content):
+            yield from _keys_of(each, below(path, i))
 
 
 def twins_of(paths: Iterable[str], ties: Sequence[Mapping[str, str]]) -> dict[str, str]:

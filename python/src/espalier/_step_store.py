@@ -79,20 +79,23 @@ class StepStore(Protocol):
     def metrics(self, step: int) -> Mapping[str, float] | None:
         """The metrics of a step; None if it has none, is damaged or is gone."""
 
-    def check(self, step: int, progress: Progress) -> None:
-        """That every byte of the step is as its hash says: Corrupt. CheckpointNotFound without such a step."""
+    def check(self, step: int, progress: Progress) -> list[Exception]:
+        """That every byte of the step is as its hash says: Corrupt. CheckpointNotFound without such a step. Returns what is wrong
+        with later saves of it, in whose place this one is taken."""
 
-    def reading(self, step: int) -> contextlib.AbstractContextManager[bytes]:
-        """A file of this machine with the step, until the block ends; what is mapped of it stays. Call check() or latest() before."""
+    def reading(self, step: int, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Checkpoint]:
+        """The step, opened with these options until the block ends; what is mapped of it stays. Call check() or latest()
+        before."""
 
     def latest(self, check: bool, progress: Report | None = None) -> tuple[int, list[tuple[int, Exception]]] | None:
-        """The newest step that is intact, and each newer one with what is wrong with it; None without any step.
+        """The newest step that is intact, and each newer one, or later save of this one, with what is wrong with it; None
+        without any step.
 
         With `check`, every byte is compared with its hash. An error, that of the newest, if none is intact.
         """
 
-    def problems(self) -> list[Exception]:
-        """What the last save could not remove or read."""
+    def tidy(self) -> list[Exception]:
+        """Once a save was made: removes files that belong to no step any more. Returns what could not be removed or read."""
 
 
 class Folder(_core.Folder):
@@ -104,13 +107,21 @@ class Folder(_core.Folder):
             return found if isinstance(found, dict) else None
         return None
 
-    def check(self, step: int, progress: Progress) -> None:
+    def check(self, step: int, progress: Progress) -> list[Exception]:
         with Checkpoint(self.path(step)) as checkpoint:
             checkpoint.verify(progress=progress)
+        return []
 
     @contextlib.contextmanager
-    def reading(self, step: int) -> Iterator[bytes]:
-        yield self.path(step)
+    def reading(self, step: int, options: Mapping[str, Any]) -> Iterator[Checkpoint]:
+        with Checkpoint(self.path(step), **options) as file:
+            yield file
+
+    def tidy(self) -> list[Exception]:
+        """Also of steps that several processes saved here before."""
+        from ._rank_folder import remove_files_of_ranks
+
+        return [*self.problems(), *remove_files_of_ranks(self)]
 
 
 def step_store(

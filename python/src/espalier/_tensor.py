@@ -14,7 +14,9 @@ from ._visible import visible
 from ._wrappers import AxisNamed, Labelled, Packed, Placeholder
 
 if TYPE_CHECKING:
+    import jax
     import numpy as np
+    import torch
 
     from ._checkpoint import Checkpoint
 
@@ -96,7 +98,7 @@ class Tensor(Handle):
         array: np.ndarray[Any, Any] = numpy.asarray(value)
         return array.copy() if writable else array
 
-    def torch(self, device: Any = None, *, check: Check = "hashes") -> Any:
+    def torch(self, device: Any = None, *, check: Check = "hashes") -> torch.Tensor:
         """The elements as a torch.Tensor that is yours to change, on the CPU or a device. See load(framework="torch")."""
         made = self._core.load(self._node, checks_hashes(check), False, "torch")
         if isinstance(made, Packed):
@@ -107,7 +109,7 @@ class Tensor(Handle):
             made = torch.from_numpy(self.numpy(writable=True))
         return made if device is None else made.to(device)
 
-    def jax(self, sharding: Any = None, *, check: Check = "hashes") -> Any:
+    def jax(self, sharding: Any = None, *, check: Check = "hashes") -> jax.Array:
         """The elements as a jax.Array, on a device or with a sharding, whose parts are then read one by one."""
         if hasattr(sharding, "device_set") and len(sharding.device_set) > 1:
             return _frameworks.adapter("jax").sharded(self, sharding)

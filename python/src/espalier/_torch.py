@@ -258,7 +258,8 @@ def _dtensor_leaf(template: Any) -> Leaf:
     def convert(whole: Any) -> Any:
         return distribute_tensor(whole.to(mesh.device_type), mesh, placements, src_data_rank=None)
 
-    return Leaf(DTYPE_NAMES[by_dtype()[template.dtype]], shape_of(template), (), None, "torch", convert, read=read)
+    kind = ("DTensor", mesh, placements, strides)
+    return Leaf(DTYPE_NAMES[by_dtype()[template.dtype]], shape_of(template), (), None, "torch", convert, kind, read)
 
 
 def leaf(template: Any) -> Leaf | None:

@@ -176,9 +176,9 @@ def _check_replaceable(folder: pathlib.Path) -> None:
 
 def _whole_state(
     folder: pathlib.Path, metadata: Metadata
-) -> tuple[Any, list[tuple[str, list[_rank_files.Part]]], list[str]]:
-    """The state that all processes saved, with placeholders for tensors; the key path of each with its parts, as (number of
-    the file, key path there, offset); and the names of the files."""
+) -> tuple[Any, list[tuple[list[str], list[_rank_files.Part]]], list[str]]:
+    """The state that all processes saved, with placeholders for tensors; each tensor's key path, in a list, with its parts, as
+    (number of the file, key path there, offset); and the names of the files."""
     names = sorted({place.file for place in metadata.storage_data.values()})
     numbers = {name: number for number, name in enumerate(names)}
     found: dict[tuple[str | int, ...], Any] = {}
@@ -198,7 +198,7 @@ def _whole_state(
                 if math.prod(chunk.sizes)
             }
             found[path], parts[path] = _rank_files.parts_of(whole, places, numbers)
-    tensors = [(functools.reduce(below, path, ""), each) for path, each in parts.items()]
+    tensors = [([functools.reduce(below, path, "")], each) for path, each in parts.items()]
     return _nested(found), tensors, names
 
 

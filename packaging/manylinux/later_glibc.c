@@ -1,4 +1,5 @@
-/* What the module calls and glibc 2.28 has not, or has by other names: see stubs.py. It goes into the wheel. */
+/* What the module calls and glibc 2.28 has not, or has by other names: see stubs.py. It goes into
+ * the wheel. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -19,16 +20,20 @@ int __fxstatat(int version, int folder, const char* path, struct stat* result, i
 #define OWN __attribute__((visibility("hidden")))
 
 OWN int stat(const char* path, struct stat* result) { return __xstat(STAT_VERSION, path, result); }
-OWN int lstat(const char* path, struct stat* result) { return __lxstat(STAT_VERSION, path, result); }
+OWN int lstat(const char* path, struct stat* result) {
+  return __lxstat(STAT_VERSION, path, result);
+}
 OWN int fstat(int file, struct stat* result) { return __fxstat(STAT_VERSION, file, result); }
 OWN int fstatat(int folder, const char* path, struct stat* result, int flags) {
   return __fxstatat(STAT_VERSION, folder, path, result, flags);
 }
 
-/* Since 2.32. Shared pointers count without atomic instructions while it says that there is one thread. */
+/* Since 2.32. Shared pointers count without atomic instructions while it says that there is one
+ * thread. */
 OWN char __libc_single_threaded = 0;
 
-/* Since 2.30. If the system's clock is set meanwhile, the wait is too short or too long by that much. */
+/* Since 2.30. If the system's clock is set meanwhile, the wait is too short or too long by that
+ * much. */
 OWN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                const struct timespec* until) {
   struct timespec now, end;

@@ -12,12 +12,11 @@ auditwheel has the policies, and must be installed.
 """
 
 import argparse
+import importlib.resources
 import json
 import pathlib
 import re
 import subprocess
-
-import auditwheel.policy
 
 # Before glibc 2.34, these functions of libc.so.6 were in libraries of their own, which newer systems have, too.
 ELSEWHERE = {
@@ -25,7 +24,7 @@ ELSEWHERE = {
     "libdl.so.2": re.compile("dl(addr|close|error|info|mopen|open|sym|vsym)"),
     "librt.so.1": re.compile("(aio|lio|mq|shm|timer)_"),
 }
-POLICIES = pathlib.Path(auditwheel.policy.__file__).with_name("manylinux-policy.json")
+POLICIES = importlib.resources.files("auditwheel.policy") / "manylinux-policy.json"
 HERE = pathlib.Path(__file__).parent
 
 
@@ -42,7 +41,7 @@ class Toolchain:
     def library(self, name: str) -> pathlib.Path:
         found = pathlib.Path(output(self.compiler, f"-print-file-name={name}"))
         if not found.is_absolute():
-            raise SystemExit(f"{self.compiler} has no {name}: install g++ for {self.machine}, with the development files of its C library")
+            raise SystemExit(f"{self.compiler} has no {name}: install g++ for {self.machine}, with its C library")
         return found
 
     def compile(self, *arguments: str | pathlib.Path) -> None:
@@ -52,8 +51,8 @@ class Toolchain:
 def allowed_versions(policy: str, machine: str) -> set[str]:
     for entry in json.loads(POLICIES.read_text()):
         if entry["name"] == policy:
-            # The older names of the C++ runtime's versions for TM and float128 are no numbers.
-            return {f"{prefix}_{version}" for prefix, versions in entry["symbol_versions"][machine].items() for version in versions}
+            versions = entry["symbol_versions"][machine]
+            return {f"{prefix}_{version}" for prefix, all_versions in versions.items() for version in all_versions}
     raise SystemExit(f"auditwheel knows no policy {policy}")
 
 
@@ -96,14 +95,16 @@ def make(folder: pathlib.Path, compiler: str, policy: str) -> None:
     for name in ("libc.so.6", "libm.so.6", "libstdc++.so.6", loader):
         symbols = exported(tools, tools.library(name), allowed)
         for other, pattern in ELSEWHERE.items() if name == "libc.so.6" else ():
-            write_stub(tools, folder / other, {symbol: symbols.pop(symbol) for symbol in list(symbols) if pattern.match(symbol)})
+            moved = [symbol for symbol in symbols if pattern.match(symbol)]
+            write_stub(tools, folder / other, {symbol: symbols.pop(symbol) for symbol in moved})
         write_stub(tools, folder / name, symbols)
     tools.compile("-x", "c", "-O2", "-c", HERE / "later_glibc.c", "-o", folder / "later_glibc.o")
     # What the compiler's options -lstdc++, -lm and -lc then mean.
     for option, parts in {
         "libstdc++.so": f"libstdc++.so.6 {tools.library('libstdc++.a')}",
         "libm.so": "libm.so.6",
-        "libc.so": f"later_glibc.o libc.so.6 {tools.library('libc_nonshared.a')} AS_NEEDED({' '.join(ELSEWHERE)} {loader})",
+        "libc.so": f"later_glibc.o libc.so.6 {tools.library('libc_nonshared.a')} "
+                   f"AS_NEEDED({' '.join(ELSEWHERE)} {loader})",
     }.items():
         (folder / option).write_text(f"INPUT({parts})\n")
 

@@ -32,8 +32,9 @@ OWN int fstatat(int folder, const char* path, struct stat* result, int flags) {
  * thread. */
 OWN char __libc_single_threaded = 0;
 
-/* Since 2.30. If the system's clock is set meanwhile, the wait is too short or too long by that
- * much. */
+/* Since 2.30. If the system's clock is set back meanwhile, the wait is longer by that much; if it
+ * is set forward, the wait ends early, and std::condition_variable sees that the time is not over.
+ */
 OWN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                const struct timespec* until) {
   struct timespec now, end;

@@ -156,7 +156,9 @@ struct DTypeOf<T> {
   static constexpr DType value = sizeof(T) == 2 * sizeof(float) ? DType::kC64 : DType::kC128;
 };
 
-#ifdef __FLT16_MAX__
+// GCC before 13 has the macro on other machines than x86, too, and the type there in C alone.
+#if defined(__FLT16_MAX__) && \
+    (defined(__clang__) || defined(__x86_64__) || defined(__i386__) || __GNUC__ >= 13)
 /// std::float16_t, too, where C++ has it.
 template <>
 struct DTypeOf<_Float16> {

@@ -125,7 +125,6 @@ std::uint64_t BlockCache::block_bytes(std::uint64_t offset, std::uint64_t wanted
 Result<void> BlockCache::fetch_block(const std::shared_ptr<Block>& block, Lock& lock) {
   while (block->state == Block::State::kFetching) {
     if (file_.is_cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
-    // Not wait(), whose symbol needs a newer libstdc++ than the rest of the Python package.
     has_changed_.wait_for(lock, kWait);
   }
   if (block->state == Block::State::kFailed) {

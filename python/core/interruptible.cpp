@@ -114,7 +114,6 @@ Result<void> run_interruptibly(const nb::object& progress, std::atomic<bool>& ca
     {
       const nb::gil_scoped_release released;
       std::unique_lock lock(state.mutex);
-      // Not wait(), whose symbol needs a newer libstdc++ than the rest.
       state.ended.wait_for(lock, std::chrono::milliseconds(10),
                            [&] { return state.result.has_value(); });
       has_ended = state.result.has_value();

@@ -364,7 +364,8 @@ def _fill_module(module: torch.nn.Module, state: dict[str, Any], assign: bool | 
     if assign is None:
         assign = any(value.is_meta for value in (*module.parameters(), *module.buffers()))
     names_of = _names_of(module)
-    module.load_state_dict(state, strict=False, assign=assign)
+    # torch 2.0 has no `assign`.
+    module.load_state_dict(state, strict=False, **({"assign": True} if assign else {}))
     if not assign:
         return
     # torch assigns a new parameter to each name. Ties and optimizers need the ones that were there.

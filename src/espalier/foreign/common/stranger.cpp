@@ -12,9 +12,6 @@ namespace {
 constexpr std::string_view kOrbax =
     "it is a part of an Orbax checkpoint, which is a folder; restore that with "
     "orbax.checkpoint and save it with espalier.save()";
-constexpr std::string_view kOnnx =
-    "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
-    "espalier.save()";
 constexpr std::string_view kTensorFlow =
     "it is a part of a TensorFlow checkpoint; read that with tf.train.load_checkpoint() and "
     "save its tensors with espalier.save()";
@@ -62,9 +59,10 @@ constexpr Stranger kStrangers[] = {
     {4, "TFL3",
      "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
      "espalier.save()"},
-    // The version, and who made it.
-    {0, "\x08", kOnnx, "onnx"},
-    {0, "\x08", kOnnx, "\x12\x07pytorch"},
+    {4, "ORTM",
+     "it is a model in ONNX Runtime's own format (.ort), which its programs made of a model of "
+     "ONNX "
+     "(.onnx); open that"},
     {0, "model_checkpoint_path:", kTensorFlow},
     // For the builds that do not open it.
     {0, "\x80",
@@ -88,7 +86,6 @@ struct Named {
   std::string_view what;
 };
 constexpr Named kNamed[] = {
-    {".onnx", kOnnx},
     {".index", kTensorFlow},
     {".pb",
      "it is a graph of TensorFlow; read the variables beside it with "

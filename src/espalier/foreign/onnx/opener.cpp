@@ -12,6 +12,7 @@
 #include "espalier/foreign/common/protobuf.h"
 #include "espalier/foreign/onnx/fields.h"
 #include "espalier/foreign/onnx/format.h"
+#include "espalier/foreign/onnx/placement.h"
 #include "espalier/foreign/onnx/tables.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/read/opening_machine.h"
@@ -22,6 +23,9 @@ namespace {
 // Shorter files are read as a whole: each jump over a tensor is a request, and the next one waits
 // for it.
 constexpr std::uint64_t kReadWhole = std::uint64_t{16} << 20;
+// Of numbers in other forms that are read with the names: of one tensor, and of all together.
+constexpr std::uint64_t kShort = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMostShort = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostWindow = std::uint64_t{4} << 20;
 // The version of the format: 14 in 2026.
 constexpr std::uint64_t kVersionsEnd = 100;
@@ -69,27 +73,69 @@ OnnxOpener::OnnxOpener(const OpenOptions& options)
     : StepOpener(options), parser_(options.file_size, options.limits) {}
 
 Result<void> OnnxOpener::step() {
-  if (is_parsed_) return {};
-  const ByteSpan window = is_begun_ ? ByteSpan(window_) : front();
-  is_begun_ = true;
+  switch (stage_) {
+    case Stage::kFront:
+    case Stage::kWindow:
+      return parse();
+    case Stage::kShortTensors:
+      stage_ = Stage::kDone;
+      fetch_short_tensors();
+      return {};
+    case Stage::kDone:
+      break;
+  }
+  return {};
+}
+
+Result<void> OnnxOpener::parse() {
+  const ByteSpan window = stage_ == Stage::kFront ? front() : ByteSpan(window_);
+  stage_ = Stage::kWindow;
   const std::uint64_t begin = parser_.position();
   const auto is_done = parser_.parse(window);
   if (!is_done) return propagate(is_done);
   if (*is_done) {
-    is_parsed_ = true;
     release_memory(window_);
-    return want_files(parser_.model().files);
+    stage_ = Stage::kShortTensors;
+    if (!parser_.model().files.empty()) return want_files(parser_.model().files);
+    return step();
   }
   // A jump that a larger window would have in it makes the next one larger.
   const std::uint64_t at = parser_.position();
   const std::uint64_t left = options().file_size - at;
-  const std::uint64_t last = window.size();
-  std::uint64_t length = at - begin < 4 * last ? std::min(4 * last, kMostWindow) : kFirstReadBytes;
+  const std::uint64_t larger = 4 * std::uint64_t{window.size()};
+  std::uint64_t length = at - begin < larger ? std::min(larger, kMostWindow) : kFirstReadBytes;
   if (options().is_remote && options().file_size <= kReadWhole) length = left;
   length = std::min(std::max(length, parser_.needed()), left);
   window_.assign(static_cast<std::size_t>(length), std::byte{});
   want({0, at, length}, window_);
   return {};
+}
+
+void OnnxOpener::fetch_short_tensors() {
+  const OnnxModel& model = parser_.model();
+  fetched_.resize(model.tensors.size());
+  struct Short {
+    std::size_t tensor;
+    Extent from;
+  };
+  std::vector<Short> shorts;
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+    const auto placement = place_onnx_tensor(model.tensors[i], model.shape(model.tensors[i]));
+    if (!placement || placement->how != OnnxPlacement::How::kMade) continue;
+    const Extent& from = placement->made.from;
+    if (from.file != 0 || from.length > kShort || all + from.length > kMostShort) continue;
+    shorts.push_back({i, from});
+    all += static_cast<std::size_t>(from.length);
+  }
+  short_bytes_.resize(all);
+  MutableByteSpan rest = short_bytes_;
+  for (const Short& one : shorts) {
+    const auto length = static_cast<std::size_t>(one.from.length);
+    want(one.from, rest.first(length));
+    fetched_[one.tensor] = rest.first(length);
+    rest = rest.subspan(length);
+  }
 }
 
 void OnnxOpener::add_notes(OnnxModel& model) const {
@@ -112,7 +158,7 @@ void OnnxOpener::add_notes(OnnxModel& model) const {
 Result<Checkpoint> OnnxOpener::build() {
   OnnxModel& model = parser_.model();
   add_notes(model);
-  auto tables = onnx_tables(model, files(), options().limits);
+  auto tables = onnx_tables(model, fetched_, files(), options().limits);
   if (!tables) return propagate(tables);
   auto catalog = Catalog::from_foreign({.format = &kOnnxFormat,
                                         .tables = std::move(*tables),

@@ -18,8 +18,8 @@ namespace espalier {
 bool looks_like_onnx(ByteSpan front, std::uint64_t file_size);
 
 /// The machine that opens an ONNX model. It reads windows of the file and jumps over the bytes of
-/// tensors. Besides the errors of every opener, finish() returns those of OnnxParser and
-/// onnx_tables().
+/// tensors. Short tensors whose numbers stand in another form are made at once. Besides the errors
+/// of every opener, finish() returns those of OnnxParser and onnx_tables().
 class OnnxOpener final : public StepOpener {
  public:
   explicit OnnxOpener(const OpenOptions& options);
@@ -27,12 +27,16 @@ class OnnxOpener final : public StepOpener {
  private:
   [[nodiscard]] Result<void> step() override;
   [[nodiscard]] Result<Checkpoint> build() override;
+  [[nodiscard]] Result<void> parse();
+  void fetch_short_tensors();
   void add_notes(OnnxModel& model) const;
 
   OnnxParser parser_;
   std::vector<std::byte> window_;
-  bool is_begun_ = false;
-  bool is_parsed_ = false;
+  enum class Stage : std::uint8_t { kFront, kWindow, kShortTensors, kDone };
+  Stage stage_ = Stage::kFront;
+  std::vector<std::byte> short_bytes_;
+  std::vector<ByteSpan> fetched_;  // of each tensor, or empty
 };
 
 }  // namespace espalier

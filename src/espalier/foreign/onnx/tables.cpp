@@ -12,10 +12,11 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
-#include "espalier/bigint.h"
 #include "espalier/dtype.h"
+#include "espalier/foreign/common/kept_bytes.h"
 #include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/onnx/element_maker.h"
+#include "espalier/foreign/onnx/placement.h"
 #include "espalier/format/table_builder.h"
 #include "espalier/format/tree_walk.h"
 #include "espalier/key_path.h"
@@ -25,8 +26,13 @@ namespace {
 
 class OnnxSource {
  public:
-  OnnxSource(OnnxModel& model, FileSet& files, const Limits& limits)
-      : model_(model), files_(files), builder_(limits), walk_(*this, builder_, limits) {}
+  OnnxSource(OnnxModel& model, std::span<const ByteSpan> fetched, FileSet& files,
+             const Limits& limits)
+      : model_(model),
+        fetched_(fetched),
+        files_(files),
+        builder_(limits),
+        walk_(*this, builder_, limits) {}
 
   Result<OwnedTables> run() {
     std::size_t nodes = 2;
@@ -55,7 +61,6 @@ class OnnxSource {
  private:
   friend class TreeWalk<OnnxSource>;
 
-  using Place = OnnxTensor::Place;
   using Node = const OnnxEntry*;
   class Children {
    public:
@@ -94,9 +99,9 @@ class OnnxSource {
         }
         break;
       case OnnxEntry::Type::kTensor: {
-        const OnnxTensor& tensor = model_.tensors[static_cast<std::size_t>(node->value)];
-        begin_ = tensor.begin;
-        add_tensor(tensor);
+        const auto number = static_cast<std::size_t>(node->value);
+        begin_ = model_.tensors[number].begin;
+        add_tensor(number);
         if (builder_.ok()) begin_.reset();
         break;
       }
@@ -111,138 +116,90 @@ class OnnxSource {
                       std::move(message)});
   }
 
-  void add_tensor(const OnnxTensor& tensor) {
-    const OnnxType type = onnx_type(tensor.type);
+  void add_tensor(std::size_t number) {
+    const OnnxTensor& tensor = model_.tensors[number];
     const auto shape = model_.shape(tensor);
-    const auto elements = shape_elements(shape);
-    const std::uint32_t bits = dtype_bits(type.dtype);
-    const auto all_bits = elements ? checked_mul(*elements, bits) : std::nullopt;
-    if (!all_bits || *all_bits > kMaxTensorBytes)
-      return refuse("the tensor has 2^60 bytes or more");
-    const std::uint64_t bytes = *all_bits / 8 + (*all_bits % 8 != 0 ? 1 : 0);
-    const bool is_whole = *all_bits % 8 == 0;
-    // What does not fill whole bytes has none of our dtypes.
-    std::vector<std::uint64_t> axes;
+    const OnnxType type = onnx_type(tensor.type);
+    const auto placement = place_onnx_tensor(tensor, shape);
+    if (!placement) return refuse(placement.error().message);
     TensorType ours{type.dtype, shape};
-    if (!is_whole) {
+    std::vector<std::uint64_t> axes;
+    if (!placement->is_whole) {
       axes.assign(shape.begin(), shape.end());
+      // Opaque tensors have an axis along which their blocks lie.
       if (axes.empty()) axes.push_back(1);
       ours = {DType::kOpaque, axes, {type.name, 1, 1}};
-      add_note("its " + counted(*elements, "element") + " of " + counted(bits, "bit") +
-                   " do not fill whole bytes, so each has the low bits of a byte of its own",
+      add_note("this tensor of " + std::string(type.name) +
+                   " does not fill whole bytes, so each element has a byte of its own",
                Note::Kind::kWarning);
     }
-    OnnxElements made{.from = tensor.data,
-                      .field = tensor.field,
-                      .numbers = tensor.numbers,
-                      .count = bytes,
-                      .dtype = type.dtype,
-                      .to_bits = is_whole ? 8 : bits};
-    switch (tensor.place) {
-      case Place::kNowhere:
-        if (*elements > 0) {
-          add_note("the model has no numbers of this tensor", Note::Kind::kLoss);
-          return builder_.placeholder(ours);
-        }
-        break;
-      case Place::kRaw:
-        if (!check_length(tensor, bytes)) return;
-        break;
-      case Place::kExternal:
-        if (!check_length(tensor, bytes)) return;
-        made.from.length = bytes;
-        if (!is_there(made.from)) return builder_.placeholder(ours);
-        break;
-      case Place::kFields: {
-        if (tensor.is_packed &&
-            (tensor.numbers == OnnxNumbers::kFloats || tensor.numbers == OnnxNumbers::kDoubles)) {
-          if (tensor.packed.length != bytes) return refuse_length(tensor.packed.length, bytes);
-          made.from = tensor.packed;
-          break;
-        }
-        // Elements of 2 and 4 bits share bytes, and those of 6 bits do not.
-        const bool is_shared = bits < 6;
-        const bool is_pair = type.dtype == DType::kC64 || type.dtype == DType::kC128;
-        if (!is_shared) {
-          made.count = is_pair ? 2 * *elements : *elements;
-          made.from_bits = is_pair ? bits / 2 : bits;
-          if (bits > 8) made.to_bits = made.from_bits;
-        }
-        // Before anything is allocated for them.
-        if (made.count > tensor.data.length) {
-          return refuse("the tensor needs " + counted(made.count, "number") + " and has only " +
-                        counted(tensor.data.length, "byte"));
-        }
-        return add_made(ours, *elements, made);
-      }
+    if (placement->how == OnnxPlacement::How::kNowhere) {
+      add_note("the model does not have the numbers of this tensor", Note::Kind::kLoss);
+      return builder_.placeholder(ours);
     }
-    if (!is_whole) {
-      made.field = 0;
-      return add_made(ours, *elements, made);
-    }
+    const bool is_made = placement->how == OnnxPlacement::How::kMade;
+    const Extent& bytes = is_made ? placement->made.from : placement->bytes;
+    if (!is_there(bytes)) return builder_.placeholder(ours);
     builder_.tensor(ours);
-    builder_.place(static_cast<std::uint16_t>(made.from.file), made.from.offset);
+    if (is_made && placement->elements > 0) return add_made(placement->made, number);
+    builder_.place(static_cast<std::uint16_t>(bytes.file), bytes.offset);
   }
 
-  void refuse_length(std::uint64_t has, std::uint64_t needs) {
-    refuse("the tensor has " + counted(has, "byte") + ", and its shape and type need " +
-           std::to_string(needs));
-  }
-
-  bool check_length(const OnnxTensor& tensor, std::uint64_t bytes) {
-    if (tensor.data.length == bytes || !tensor.has_length) return true;
-    refuse_length(tensor.data.length, bytes);
-    return false;
-  }
-
-  // Whether another file has these bytes. One that is missing is a problem of its own.
+  // Whether the file has these bytes. A note of its own says that a file is missing.
   bool is_there(const Extent& extent) {
     const FileEntry& file = files_[extent.file];
-    std::string why;
-    if (file.problem) {
-      why = "it lies in " + file.name + ", which cannot be opened (" +
-            std::string(to_string(file.problem->code)) + ")";
-    } else if (!range_fits(extent.offset, extent.length, file.length)) {
-      why = "it lies beyond the end of " + file.name + ", which has " +
-            counted(file.length, "byte") + "; copy or download that again";
-      if (!damage_) {
-        damage_ =
-            Error{ErrorCode::kTruncated, extent.offset, walk_.current_path(),
-                  "the file ends before the end of a tensor; copy or download it again", file.name};
-      }
-    } else {
-      return true;
-    }
+    if (file.problem) return false;
+    if (range_fits(extent.offset, extent.length, file.length)) return true;
+    const std::string why = "it lies beyond the end of " + file.name + ", which has " +
+                            counted(file.length, "byte") + "; copy or download that again";
     add_note("this tensor cannot be read: " + why, Note::Kind::kLoss);
+    if (!damage_) {
+      damage_ = Error{ErrorCode::kTruncated, Error::kNoOffset, walk_.current_path(),
+                      "a tensor is lost: " + why};
+    }
     return false;
   }
 
-  void add_made(const TensorType& type, std::uint64_t elements, const OnnxElements& made) {
-    builder_.tensor(type);
-    if (elements == 0) return builder_.place(0, 0);
+  void add_made(const OnnxElements& made, std::size_t number) {
+    const std::uint64_t length = builder_.tensor_bytes();
+    auto maker = std::make_shared<OnnxElementMaker>(made);
+    if (!fetched_[number].empty()) return add_kept(*maker, made.from, fetched_[number], length);
     if (files_.size() > std::numeric_limits<std::uint16_t>::max()) {
-      return builder_.refuse(
-          "the model has more than 65535 tensors whose numbers must be converted",
-          ErrorCode::kLimitExceeded);
+      return builder_.refuse("more than 65535 tensors of the model have numbers to be converted",
+                             ErrorCode::kLimitExceeded);
     }
     builder_.place(static_cast<std::uint16_t>(files_.size()), 0);
     files_.push_back({.name = "the numbers of " + walk_.current_path(),
-                      .length = builder_.tensor_bytes(),
-                      .maker = std::make_shared<OnnxElementMaker>(made)});
+                      .length = length,
+                      .maker = std::move(maker)});
+  }
+
+  void add_kept(const FileMaker& maker, const Extent& from, ByteSpan bytes, std::uint64_t length) {
+    std::vector<std::byte> out(static_cast<std::size_t>(length));
+    const auto machine = maker.start(out);
+    auto made = machine->feed(from, bytes);
+    if (made) made = machine->finish();
+    if (!made) return refuse(made.error().message);
+    const auto place = kept_.keep(files_, out);
+    if (!place) return builder_.refuse(place.error().message, place.error().code);
+    builder_.place(place->file, place->offset);
   }
 
   OnnxModel& model_;
+  const std::span<const ByteSpan> fetched_;
   FileSet& files_;
   TableBuilder builder_;
   TreeWalk<OnnxSource> walk_;
+  KeptBytes kept_;
   std::optional<std::uint64_t> begin_;  // of the tensor that is added
   std::optional<Error> damage_;         // the first of the further files
 };
 
 }  // namespace
 
-Result<OwnedTables> onnx_tables(OnnxModel& model, FileSet& files, const Limits& limits) {
-  return OnnxSource(model, files, limits).run();
+Result<OwnedTables> onnx_tables(OnnxModel& model, std::span<const ByteSpan> fetched, FileSet& files,
+                                const Limits& limits) {
+  return OnnxSource(model, fetched, files, limits).run();
 }
 
 }  // namespace espalier

@@ -2,6 +2,9 @@
 #ifndef ESPALIER_FOREIGN_ONNX_TABLES_H_
 #define ESPALIER_FOREIGN_ONNX_TABLES_H_
 
+#include <span>
+
+#include "espalier/bytes.h"
 #include "espalier/error.h"
 #include "espalier/foreign/onnx/model.h"
 #include "espalier/format/file_set.h"
@@ -11,11 +14,13 @@
 namespace espalier {
 
 /// Builds the tables, and adds to `files` those that are made of numbers in other forms, and to
-/// the model's notes. `files` has the model and the files that it names. kForeignInvalid, with
+/// the model's notes. `files` has the model and the files that it names. `fetched` has for each
+/// tensor the bytes at OnnxPlacement::made, or none: with them, its elements are made at once, and
+/// kept. kForeignInvalid, with
 /// offset and path, for a tensor whose bytes do not fit its shape, and for a name that is there
 /// twice; kLimitExceeded.
-[[nodiscard]] Result<OwnedTables> onnx_tables(OnnxModel& model, FileSet& files,
-                                              const Limits& limits);
+[[nodiscard]] Result<OwnedTables> onnx_tables(OnnxModel& model, std::span<const ByteSpan> fetched,
+                                              FileSet& files, const Limits& limits);
 
 }  // namespace espalier
 

@@ -16,7 +16,7 @@ namespace espalier {
 /// Where numbers are, and what becomes of them.
 struct OnnxElements {
   /// The bytes of the numbers, or fields of a message with some of others among them.
-  Extent from;
+  Extent from = {};
   /// The number of the fields that count; 0 if `from` has nothing but numbers of a byte each.
   std::uint32_t field = 0;
   OnnxNumbers numbers = OnnxNumbers::kNone;

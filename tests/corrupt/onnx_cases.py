@@ -195,7 +195,7 @@ def limits():
     size = len(number(1, 8)) + 2 + len(GOOD) - 8
     yield refused("limit-header", f"is more than the {size - 1} bytes that Limits::foreign_header_bytes allows", model(GOOD),
                   code="limit_exceeded", limits={"foreign_header_bytes": size - 1})  # fmt: skip
-    yield refused("limit-rank", "the tensor has 1 axis and Limits::rank allows 0", model(GOOD), code="limit_exceeded",
+    yield refused("limit-rank", "a tensor has 1 axis and readers accept 0 (Limits::rank)", model(GOOD), code="limit_exceeded",
                   limits={"rank": 0})  # fmt: skip
     yield Case("onnx-limit-files", "limit_exceeded", one(external()), says="bytes in 1 further file and Limits::files allows 0",
                opens="m.onnx", beside={"w.bin": bytes(8)}, limits={"files": 0})  # fmt: skip

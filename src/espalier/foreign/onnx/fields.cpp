@@ -1,6 +1,6 @@
 #include "espalier/foreign/onnx/fields.h"
 
-#include <span>
+#include <cstddef>
 
 namespace espalier {
 namespace {
@@ -132,50 +132,56 @@ constexpr OnnxField kOpsetFields[] = {
     one(2, What::kNumber),  // version
 };
 
-struct Fields {
-  const OnnxField* first;
-  std::size_t count;
-};
-template <std::size_t kCount>
-constexpr Fields all(const OnnxField (&fields)[kCount]) {
-  return {fields, kCount};
+constexpr std::size_t kMessages = 10;
+// Numbers of fields are below this.
+constexpr std::size_t kNumbers = 32;
+
+// The types that a field may have, as bits.
+constexpr std::uint8_t types_of(const OnnxField& field) {
+  const auto bit = [](WireType type) {
+    return static_cast<std::uint8_t>(1u << static_cast<unsigned>(type));
+  };
+  if (field.what == What::kNumber) return bit(WireType::kVarint);
+  if (field.what != What::kDims && field.what != What::kData) return bit(WireType::kBytes);
+  const WireType single = field.numbers == OnnxNumbers::kFloats    ? WireType::kFixed32
+                          : field.numbers == OnnxNumbers::kDoubles ? WireType::kFixed64
+                                                                   : WireType::kVarint;
+  const std::uint8_t packed = field.is_single ? 0 : bit(WireType::kBytes);
+  return static_cast<std::uint8_t>(bit(single) | packed);
 }
-// By OnnxMessage.
-constexpr Fields kMessages[] = {
-    all(kModelFields),  all(kGraphFields),  all(kNodeFields),     all(kAttributeFields),
-    all(kTensorFields), all(kSparseFields), all(kFunctionFields), all(kTrainingFields),
-    all(kPairFields),   all(kOpsetFields),
+
+struct Table {
+  OnnxField fields[kMessages][kNumbers] = {};
+
+  template <std::size_t kCount>
+  constexpr void add(Message message, const OnnxField (&of_message)[kCount]) {
+    for (const OnnxField& field : of_message) {
+      OnnxField& entry = fields[static_cast<std::size_t>(message)][field.number];
+      entry = field;
+      entry.types = types_of(field);
+    }
+  }
 };
-constexpr OnnxField kUnknownField;
+constexpr Table kTable = [] {
+  Table table;
+  table.add(Message::kModel, kModelFields);
+  table.add(Message::kGraph, kGraphFields);
+  table.add(Message::kNode, kNodeFields);
+  table.add(Message::kAttribute, kAttributeFields);
+  table.add(Message::kTensor, kTensorFields);
+  table.add(Message::kSparse, kSparseFields);
+  table.add(Message::kFunction, kFunctionFields);
+  table.add(Message::kTraining, kTrainingFields);
+  table.add(Message::kPair, kPairFields);
+  table.add(Message::kOpset, kOpsetFields);
+  return table;
+}();
 
 }  // namespace
 
-bool OnnxField::takes(WireType type) const {
-  switch (what) {
-    case What::kUnknown:
-      return true;
-    case What::kSkipped:
-    case What::kMessage:
-    case What::kText:
-    case What::kRaw:
-      return type == WireType::kBytes;
-    case What::kNumber:
-      return type == WireType::kVarint;
-    case What::kDims:
-    case What::kData:
-      break;
-  }
-  if (type == WireType::kBytes) return !is_single;
-  if (numbers == OnnxNumbers::kFloats) return type == WireType::kFixed32;
-  return type == (numbers == OnnxNumbers::kDoubles ? WireType::kFixed64 : WireType::kVarint);
-}
-
 const OnnxField& onnx_field(OnnxMessage message, std::uint32_t number) {
-  const Fields fields = kMessages[static_cast<std::size_t>(message)];
-  for (const OnnxField& field : std::span(fields.first, fields.count)) {
-    if (field.number == number) return field;
-  }
-  return kUnknownField;
+  // None has the number 0.
+  return kTable.fields[static_cast<std::size_t>(message)][number < kNumbers ? number : 0];
 }
 
 }  // namespace espalier

@@ -46,9 +46,11 @@ struct OnnxField {
   OnnxMessage message = OnnxMessage::kModel;
   /// Of kData.
   OnnxNumbers numbers = OnnxNumbers::kNone;
+  /// A bit for each WireType that it may have.
+  std::uint8_t types = 0xFF;
 
   /// Whether a field of this type can have that.
-  bool takes(WireType type) const;
+  bool takes(WireType type) const { return (types >> static_cast<unsigned>(type) & 1) != 0; }
 };
 
 /// The field with that number in `message`; kUnknown if ONNX 1.23 has none.

@@ -33,10 +33,6 @@ std::string_view name_of_fact(std::uint32_t number) {
   return kNames[number];
 }
 
-tl::unexpected<Error> invalid(std::string_view message) {
-  return fail(ErrorCode::kForeignInvalid, message);
-}
-
 std::optional<std::uint64_t> decimal(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -49,6 +45,11 @@ std::optional<std::uint64_t> decimal(std::string_view text) {
 OnnxModelBuilder::OnnxModelBuilder(std::uint64_t text_limit) : composable_(text_limit) {
   add_container(Kind::kDict);
   add_container(Kind::kDict);
+}
+
+bool OnnxModelBuilder::bad(std::string_view message, ErrorCode code) {
+  error_ = Error{code, Error::kNoOffset, {}, message};
+  return false;
 }
 
 bool OnnxModelBuilder::wants_contents(Message message, const OnnxField& field) const {
@@ -65,12 +66,12 @@ bool OnnxModelBuilder::wants_contents(Message message, const OnnxField& field) c
   }
 }
 
-Result<void> OnnxModelBuilder::enter(Message parent, Message message, std::uint64_t begin) {
+bool OnnxModelBuilder::enter(Message parent, Message message, std::uint64_t begin) {
   switch (message) {
     case Message::kGraph:
       if (++graphs_ > kMostGraphs) {
-        return fail(ErrorCode::kLimitExceeded,
-                    "the graphs are nested more than " + std::to_string(kMostGraphs) + " deep");
+        return bad("the graphs are nested more than " + std::to_string(kMostGraphs) + " deep",
+                   ErrorCode::kLimitExceeded);
       }
       has_graph_ |= parent == Message::kModel;
       scopes_.push_back(parent == Message::kModel ? kOnnxState : add_container(Kind::kDict));
@@ -110,22 +111,22 @@ Result<void> OnnxModelBuilder::enter(Message parent, Message message, std::uint6
     case Message::kModel:
       break;
   }
-  return {};
+  return true;
 }
 
-Result<void> OnnxModelBuilder::leave(Message parent, Message message, std::uint32_t number) {
+bool OnnxModelBuilder::leave(Message parent, Message message, std::uint32_t number) {
   switch (message) {
     case Message::kTensor:
       return leave_tensor(parent, number);
     case Message::kSparse: {
       auto entry = finish_sparse();
-      if (!entry) return propagate(entry);
+      if (!entry) return false;
       if (parent == Message::kGraph) {
         put(scopes_.back(), sparse_.name, *entry);
       } else {
         attributes_.back().values.push_back({number, *entry});
       }
-      return {};
+      return true;
     }
     case Message::kPair:
       return leave_pair(parent);
@@ -148,57 +149,59 @@ Result<void> OnnxModelBuilder::leave(Message parent, Message message, std::uint3
     case Message::kModel:
       break;
   }
-  if (!is_composed_too_much_) return {};
-  return fail(ErrorCode::kLimitExceeded,
-              "the names of nodes, put together with those of their attributes, take more bytes "
-              "than Limits::foreign_header_bytes allows");
+  if (!is_composed_too_much_) return true;
+  return bad(
+      "the names of nodes, put together with those of their attributes, take more bytes "
+      "than Limits::foreign_header_bytes allows",
+      ErrorCode::kLimitExceeded);
 }
 
-Result<void> OnnxModelBuilder::take(Message message, const OnnxFieldAt& field) {
+bool OnnxModelBuilder::take(Message message, const OnnxFieldAt& field) {
   switch (field.what) {
     case What::kUnknown:
       ++model_.unknown_fields;
-      return {};
+      return true;
     case What::kText:
       return take_text(message, field);
     case What::kNumber:
       take_number(message, field);
-      return {};
+      return true;
     case What::kDims:
       return take_dims(field, message == Message::kTensor ? model_.dims : sparse_.dims);
     case What::kData:
       return message == Message::kTensor ? take_data(field) : take_attribute_numbers(field);
     case What::kRaw:
       if (tensor_.place != Place::kNowhere) {
-        return invalid("the tensor has its numbers twice: in raw_data and in another field");
+        return bad("the tensor has its numbers twice: in raw_data and in another field");
       }
       tensor_.place = Place::kRaw;
       tensor_.data = {0, field.contents_begin, field.length};
-      return {};
+      return true;
     case What::kSkipped:
-      if (message != Message::kTensor) return {};
+      if (message != Message::kTensor) return true;
       if (field.number == kSegment) {
-        return fail(ErrorCode::kUnsupportedFeature,
-                    "the tensor is a segment of a larger one, which no program puts together; save "
-                    "the model anew without segments");
+        return bad(
+            "the tensor is a segment of a larger one, which no program puts together; save "
+            "the model anew without segments",
+            ErrorCode::kUnsupportedFeature);
       }
       ++model_.tensor_texts;
-      return {};
+      return true;
     case What::kMessage:
       break;
   }
-  return {};
+  return true;
 }
 
-Result<void> OnnxModelBuilder::finish() {
-  if (!has_graph_) return fail(ErrorCode::kForeignInvalid, "the model has no graph", 0);
-  return {};
+bool OnnxModelBuilder::finish() {
+  if (!has_graph_) return bad("the model has no graph", ErrorCode::kForeignInvalid);
+  return true;
 }
 
 // --- Fields
 // ---------------------------------------------------------------------------------------
 
-Result<void> OnnxModelBuilder::take_text(Message message, const OnnxFieldAt& field) {
+bool OnnxModelBuilder::take_text(Message message, const OnnxFieldAt& field) {
   const auto kept = [&] { return keep(as_text(field.contents)); };
   switch (message) {
     case Message::kModel:
@@ -247,7 +250,7 @@ Result<void> OnnxModelBuilder::take_text(Message message, const OnnxFieldAt& fie
     case Message::kTraining:
       break;
   }
-  return {};
+  return true;
 }
 
 void OnnxModelBuilder::take_number(Message message, const OnnxFieldAt& field) {
@@ -260,24 +263,23 @@ void OnnxModelBuilder::take_number(Message message, const OnnxFieldAt& field) {
   }
 }
 
-Result<void> OnnxModelBuilder::take_dims(const OnnxFieldAt& field,
-                                         std::vector<std::uint64_t>& dims) {
+bool OnnxModelBuilder::take_dims(const OnnxFieldAt& field, std::vector<std::uint64_t>& dims) {
   const auto add = [&](std::uint64_t value) { dims.push_back(value); };
   if (!field.is_bytes) {
     add(field.value);
   } else {
     for (std::size_t at = 0; at < field.contents.size();) {
       const auto value = read_varint(field.contents, at);
-      if (!value) return invalid("the shape is cut");
+      if (!value) return bad("the shape is cut");
       add(*value);
     }
   }
-  if (dims.back() >> 63 != 0) return invalid("a dimension is negative");
-  return {};
+  if (dims.back() >> 63 != 0) return bad("a dimension is negative");
+  return true;
 }
 
-Result<void> OnnxModelBuilder::take_data(const OnnxFieldAt& field) {
-  if (field.is_bytes && field.length == 0) return {};
+bool OnnxModelBuilder::take_data(const OnnxFieldAt& field) {
+  if (field.is_bytes && field.length == 0) return true;
   if (tensor_.place == Place::kNowhere) {
     tensor_.place = Place::kFields;
     tensor_.field = field.number;
@@ -288,27 +290,27 @@ Result<void> OnnxModelBuilder::take_data(const OnnxFieldAt& field) {
   } else if (tensor_.place == Place::kFields && tensor_.field == field.number) {
     tensor_.is_packed = false;
   } else {
-    return invalid("the tensor has its numbers twice, in two fields");
+    return bad("the tensor has its numbers twice, in two fields");
   }
   tensor_.data.length = field.end() - tensor_.data.offset;
-  return {};
+  return true;
 }
 
-Result<void> OnnxModelBuilder::take_attribute_numbers(const OnnxFieldAt& field) {
+bool OnnxModelBuilder::take_attribute_numbers(const OnnxFieldAt& field) {
   if (!is_in_constant()) {
     if (!nodes_.empty() && nodes_.back().type.length == 0) nodes_.back().has_missed = true;
-    return {};
+    return true;
   }
   Attribute& attribute = attributes_.back();
   const bool is_float = field.numbers == OnnxNumbers::kFloats;
   std::uint64_t count = 1;
   if (field.is_bytes && is_float) {
-    if (field.length % 4 != 0) return invalid("the last of the numbers is cut");
+    if (field.length % 4 != 0) return bad("the last of the numbers is cut");
     count = field.length / 4;
   } else if (field.is_bytes) {
     count = 0;
     for (std::size_t at = 0; at < field.contents.size(); ++count) {
-      if (!read_varint(field.contents, at)) return invalid("one of the numbers is cut");
+      if (!read_varint(field.contents, at)) return bad("one of the numbers is cut");
     }
   }
   if (!attribute.numbers) {
@@ -321,13 +323,13 @@ Result<void> OnnxModelBuilder::take_attribute_numbers(const OnnxFieldAt& field) 
                                    .packed = {0, field.contents_begin, field.length},
                                    .is_packed = is_float};
   } else if (attribute.numbers->field != field.number) {
-    return invalid("a constant has two values");
+    return bad("a constant has two values");
   } else {
     attribute.numbers->is_packed = false;
   }
   attribute.numbers->data.length = field.end() - attribute.numbers->data.offset;
   attribute.count += count;
-  return {};
+  return true;
 }
 
 // --- Tensors
@@ -335,20 +337,20 @@ Result<void> OnnxModelBuilder::take_attribute_numbers(const OnnxFieldAt& field) 
 
 // Of external data, each key but these is gone over: there are a checksum, which no program
 // compares, and a path of the machine that wrote the file.
-Result<void> OnnxModelBuilder::take_external(std::string_view key, std::string_view value) {
+bool OnnxModelBuilder::take_external(std::string_view key, std::string_view value) {
   has_external_ = true;
   if (key == "location") {
-    if (external_.file) return invalid("the tensor has two locations");
+    if (external_.file) return bad("the tensor has two locations");
     if (value.starts_with("*/_ORT_MEM_ADDR_")) {
-      return invalid(
+      return bad(
           "the tensor lies in the memory of the program that wrote the model; save it "
           "there with external data");
     }
     if (value.starts_with("./")) value.remove_prefix(2);
     // "../../.ssh/id_rsa" must not be opened.
     if (!is_sibling_name(value)) {
-      return invalid("the tensor lies in the file '" + std::string(value) +
-                     "'; files of a model must have plain names, in its folder");
+      return bad("the tensor lies in the file '" + std::string(value) +
+                 "'; files of a model must have plain names, in its folder");
     }
     auto found = files_.find(value);
     if (found == files_.end()) {
@@ -358,64 +360,65 @@ Result<void> OnnxModelBuilder::take_external(std::string_view key, std::string_v
     external_.file = found->second;
   } else if (key == "offset" || key == "length") {
     auto& number = key == "offset" ? external_.offset : external_.length;
-    if (number) return invalid("the tensor has the key '" + std::string(key) + "' twice");
+    if (number) return bad("the tensor has the key '" + std::string(key) + "' twice");
     number = decimal(value);
     if (!number) {
-      return invalid("the " + std::string(key) + " of the tensor is '" + std::string(value) +
-                     "', which is no number of digits");
+      return bad("the " + std::string(key) + " of the tensor is '" + std::string(value) +
+                 "', which is no number of digits");
     }
   }
-  return {};
+  return true;
 }
 
-Result<void> OnnxModelBuilder::finish_external() {
+bool OnnxModelBuilder::finish_external() {
   if (data_location_ > 1) {
-    return invalid("the tensor has the data_location " + std::to_string(data_location_) +
-                   ", and there are 0 and 1");
+    return bad("the tensor has the data_location " + std::to_string(data_location_) +
+               ", and there are 0 and 1");
   }
-  if (!has_external_ && data_location_ == 0) return {};
+  if (!has_external_ && data_location_ == 0) return true;
   if (tensor_.place != Place::kNowhere) {
-    return invalid("the tensor has its numbers twice: in the model and in another file");
+    return bad("the tensor has its numbers twice: in the model and in another file");
   }
   if (data_location_ == 0) {
-    return invalid("the tensor has external_data, and its data_location is not EXTERNAL");
+    return bad("the tensor has external_data, and its data_location is not EXTERNAL");
   }
-  if (!external_.file) return invalid("the tensor lies in another file, and none is named");
+  if (!external_.file) return bad("the tensor lies in another file, and none is named");
   tensor_.place = Place::kExternal;
   tensor_.has_length = external_.length.has_value();
   tensor_.data = {*external_.file, external_.offset.value_or(0), external_.length.value_or(0)};
-  return {};
+  return true;
 }
 
-Result<OnnxEntry> OnnxModelBuilder::finish_tensor() {
+std::optional<OnnxEntry> OnnxModelBuilder::finish_tensor() {
   tensor_.rank = static_cast<std::uint32_t>(model_.dims.size()) - tensor_.first_dim;
   const OnnxType type = onnx_type(tensor_.type);
   if (type.name.empty()) {
-    return invalid("the tensor has the type " + std::to_string(tensor_.type) +
-                   (tensor_.type == 0
-                        ? ", which is none"
-                        : ", which this version does not know; use a newer Espalier"));
+    return bad("the tensor has the type " + std::to_string(tensor_.type) +
+               (tensor_.type == 0 ? ", which is none"
+                                  : ", which this version does not know; use a newer Espalier")),
+           std::nullopt;
   }
-  if (auto ok = finish_external(); !ok) return propagate(ok);
+  if (!finish_external()) return std::nullopt;
   if (tensor_.type == kOnnxString) {
     const auto shape = model_.shape(tensor_);
     if (tensor_.place != Place::kNowhere || shape_elements(shape) != tensor_strings_.size()) {
-      return invalid("the tensor does not have a string for each of its elements");
+      return bad("the tensor does not have a string for each of its elements"), std::nullopt;
     }
     return strings(shape, std::move(tensor_strings_));
   }
   if (!tensor_strings_.empty() ||
       (tensor_.place == Place::kFields && tensor_.numbers != type.numbers)) {
-    return invalid("the tensor has its numbers in a field that is not that of its type, " +
-                   std::string(type.name));
+    return bad("the tensor has its numbers in a field that is not that of its type, " +
+               std::string(type.name)),
+           std::nullopt;
   }
   model_.tensors.push_back(tensor_);
   return OnnxEntry{.type = OnnxEntry::Type::kTensor, .value = model_.tensors.size() - 1};
 }
 
-Result<void> OnnxModelBuilder::leave_tensor(Message parent, std::uint32_t number) {
+bool OnnxModelBuilder::leave_tensor(Message parent, std::uint32_t number) {
   auto entry = finish_tensor();
-  if (!entry) return propagate(entry);
+  if (!entry) return false;
   if (parent == Message::kGraph) {
     put(scopes_.back(), tensor_.name, *entry);
   } else if (parent == Message::kAttribute) {
@@ -426,12 +429,12 @@ Result<void> OnnxModelBuilder::leave_tensor(Message parent, std::uint32_t number
   } else {
     sparse_.indices = *entry;
   }
-  return {};
+  return true;
 }
 
-Result<OnnxEntry> OnnxModelBuilder::finish_sparse() {
+std::optional<OnnxEntry> OnnxModelBuilder::finish_sparse() {
   if (!sparse_.values || !sparse_.indices) {
-    return invalid("a sparse tensor has no values or no indices");
+    return bad("a sparse tensor has no values or no indices"), std::nullopt;
   }
   const std::uint32_t record = add_container(Kind::kRecord, "onnx.sparse");
   put(record, keep("values"), *sparse_.values);
@@ -549,7 +552,7 @@ void OnnxModelBuilder::leave_function() {
   put(kOnnxState, key, {.type = OnnxEntry::Type::kContainer, .value = scope});
 }
 
-Result<void> OnnxModelBuilder::leave_pair(Message parent) {
+bool OnnxModelBuilder::leave_pair(Message parent) {
   if (parent == Message::kTensor) {
     const std::string key(text(pair_key_));
     const std::string value(text(pair_value_));
@@ -562,7 +565,7 @@ Result<void> OnnxModelBuilder::leave_pair(Message parent) {
         {.type = OnnxEntry::Type::kContainer, .value = properties_});
   }
   put(properties_, pair_key_, {.type = OnnxEntry::Type::kText, .text = pair_value_});
-  return {};
+  return true;
 }
 
 void OnnxModelBuilder::leave_opset() {

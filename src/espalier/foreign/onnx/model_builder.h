@@ -39,7 +39,8 @@ struct OnnxFieldAt {
 
 /// Knows what the fields of the messages mean. Names are those that the graph uses: a flat dict of
 /// the initializers and of the outputs of Constant nodes; attributes of other nodes, and graphs in
-/// them, as NODE.ATTRIBUTE; functions as DOMAIN::NAME. Errors mostly have no offset.
+/// them, as NODE.ATTRIBUTE; functions as DOMAIN::NAME. What returns false has an error(), and the
+/// model is no more of use.
 class OnnxModelBuilder {
  public:
   /// `text_limit` is for the names that are put together.
@@ -48,12 +49,14 @@ class OnnxModelBuilder {
   /// Whether take() needs the contents of such a field.
   bool wants_contents(OnnxMessage message, const OnnxField& field) const;
   /// A message in another one begins at `begin` in the file, or ends.
-  [[nodiscard]] Result<void> enter(OnnxMessage parent, OnnxMessage message, std::uint64_t begin);
-  [[nodiscard]] Result<void> leave(OnnxMessage parent, OnnxMessage message, std::uint32_t number);
-  [[nodiscard]] Result<void> take(OnnxMessage message, const OnnxFieldAt& field);
-  [[nodiscard]] Result<void> finish();
+  bool enter(OnnxMessage parent, OnnxMessage message, std::uint64_t begin);
+  bool leave(OnnxMessage parent, OnnxMessage message, std::uint32_t number);
+  bool take(OnnxMessage message, const OnnxFieldAt& field);
+  bool finish();
 
   OnnxModel& model() { return model_; }
+  /// Why the last of the functions above returned false. It has no offset.
+  Error& error() { return *error_; }
 
  private:
   // An attribute. Of a Constant, its numbers and texts count, too.
@@ -85,21 +88,22 @@ class OnnxModelBuilder {
     std::optional<std::uint64_t> length = std::nullopt;
   };
 
-  [[nodiscard]] Result<void> take_text(OnnxMessage message, const OnnxFieldAt& field);
+  bool bad(std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid);
+  bool take_text(OnnxMessage message, const OnnxFieldAt& field);
   void take_number(OnnxMessage message, const OnnxFieldAt& field);
-  [[nodiscard]] Result<void> take_dims(const OnnxFieldAt& field, std::vector<std::uint64_t>& dims);
-  [[nodiscard]] Result<void> take_data(const OnnxFieldAt& field);
-  [[nodiscard]] Result<void> take_attribute_numbers(const OnnxFieldAt& field);
-  [[nodiscard]] Result<void> take_external(std::string_view key, std::string_view value);
-  [[nodiscard]] Result<OnnxEntry> finish_tensor();
-  [[nodiscard]] Result<void> finish_external();
-  [[nodiscard]] Result<OnnxEntry> finish_sparse();
-  [[nodiscard]] Result<void> leave_tensor(OnnxMessage parent, std::uint32_t number);
+  bool take_dims(const OnnxFieldAt& field, std::vector<std::uint64_t>& dims);
+  bool take_data(const OnnxFieldAt& field);
+  bool take_attribute_numbers(const OnnxFieldAt& field);
+  bool take_external(std::string_view key, std::string_view value);
+  std::optional<OnnxEntry> finish_tensor();
+  bool finish_external();
+  std::optional<OnnxEntry> finish_sparse();
+  bool leave_tensor(OnnxMessage parent, std::uint32_t number);
   void leave_graph(OnnxMessage parent, std::uint32_t number);
   void leave_attribute(OnnxMessage parent);
   void leave_node();
   void leave_function();
-  [[nodiscard]] Result<void> leave_pair(OnnxMessage parent);
+  bool leave_pair(OnnxMessage parent);
   void leave_opset();
   std::optional<OnnxEntry> constant_value(Attribute& attribute);
   void add_attribute(const Attribute& attribute, OnnxText key);
@@ -148,6 +152,7 @@ class OnnxModelBuilder {
   std::uint64_t composable_;                              // bytes left
   bool is_composed_too_much_ = false;
   bool has_graph_ = false;
+  std::optional<Error> error_;
 };
 
 }  // namespace espalier

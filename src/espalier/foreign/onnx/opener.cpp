@@ -9,6 +9,7 @@
 #include "espalier/base/release.h"
 #include "espalier/base/utf8.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
 #include "espalier/foreign/common/protobuf.h"
 #include "espalier/foreign/onnx/fields.h"
 #include "espalier/foreign/onnx/format.h"
@@ -106,7 +107,7 @@ Result<void> OnnxOpener::parse() {
   std::uint64_t length = at - begin < larger ? std::min(larger, kMostWindow) : kFirstReadBytes;
   if (options().is_remote && options().file_size <= kReadWhole) length = left;
   length = std::min(std::max(length, parser_.needed()), left);
-  window_.assign(static_cast<std::size_t>(length), std::byte{});
+  window_.resize(static_cast<std::size_t>(length));
   want({0, at, length}, window_);
   return {};
 }
@@ -121,7 +122,11 @@ void OnnxOpener::fetch_short_tensors() {
   std::vector<Short> shorts;
   std::size_t all = 0;
   for (std::size_t i = 0; i < model.tensors.size(); ++i) {
-    const auto placement = place_onnx_tensor(model.tensors[i], model.shape(model.tensors[i]));
+    const OnnxTensor& tensor = model.tensors[i];
+    const bool is_usual = tensor.place != OnnxTensor::Place::kFields &&
+                          dtype_bits(onnx_type(tensor.type).dtype) % 8 == 0;
+    if (is_usual) continue;
+    const auto placement = place_onnx_tensor(tensor, model.shape(tensor));
     if (!placement || placement->how != OnnxPlacement::How::kMade) continue;
     const Extent& from = placement->made.from;
     if (from.file != 0 || from.length > kShort || all + from.length > kMostShort) continue;

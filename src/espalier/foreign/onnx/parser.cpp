@@ -25,38 +25,31 @@ OnnxParser::OnnxParser(std::uint64_t file_size, const Limits& limits)
 Result<bool> OnnxParser::parse(ByteSpan window) {
   const std::uint64_t begin = position_;
   needed_ = 1;
-  for (;;) {
-    while (position_ == levels_.back().end) {
-      if (levels_.size() == 1) {
-        auto ok = builder_.finish();
-        if (!ok) return propagate(ok);
-        return true;
-      }
-      if (auto ok = leave(); !ok) return propagate(ok);
+  // A Result for each of a million fields would take longer than the fields.
+  Read read = Read::kField;
+  while (read == Read::kField) {
+    if (position_ == levels_.back().end) {
+      if (levels_.size() == 1) break;
+      read = leave();
+    } else if (position_ - begin >= window.size()) {
+      read = Read::kMore;
+    } else {
+      read = read_field(window, begin);
     }
-    if (position_ - begin >= window.size()) return false;
-    const auto is_read = read_field(window, begin);
-    if (!is_read || !*is_read) return is_read;
   }
+  if (read == Read::kField && !builder_.finish()) read = bad(builder_.error().message);
+  if (read == Read::kBad) return tl::unexpected<Error>(*error_);
+  return read == Read::kField;
 }
 
-Result<void> OnnxParser::spend(std::uint64_t bytes) {
-  if (bytes > limit_ - spent_) {
-    return fail(ErrorCode::kLimitExceeded,
-                "what the model has beside the bytes of its tensors is more than the " +
-                    counted(limit_, "byte") + " that Limits::foreign_header_bytes allows",
-                position_);
-  }
-  spent_ += bytes;
-  return {};
+OnnxParser::Read OnnxParser::bad(std::string_view message, ErrorCode code) {
+  error_ = Error{code, position_, {}, message};
+  return Read::kBad;
 }
 
-// False if the window does not have all that is needed of the field.
-Result<bool> OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
+// kMore if the window does not have all that is needed of the field.
+OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
   Level& level = levels_.back();
-  const auto bad = [&](std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid) {
-    return fail(code, message, position_);
-  };
   const ByteSpan rest = window.subspan(static_cast<std::size_t>(position_ - begin));
   const std::uint64_t left = level.end - position_;
   const ByteSpan head =
@@ -66,73 +59,73 @@ Result<bool> OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
   const WireResult result = read_wire_field(head, at, wire);
   if (result == WireResult::kCut && head.size() < left) {
     needed_ = std::min(kHeadBytes, left);
-    return false;
+    return Read::kMore;
   }
-  const bool is_longer =
-      result == WireResult::kField && wire.type == WireType::kBytes && wire.length > left - at;
-  if (result == WireResult::kCut || is_longer) {
-    if (levels_.size() == 1) {
-      return bad("the model goes on after the end of the file; copy or download it again",
-                 ErrorCode::kTruncated);
-    }
-    return bad("a field goes on after the end of its message");
+  const bool is_bytes = wire.type == WireType::kBytes;
+  if (result == WireResult::kCut ||
+      (result == WireResult::kField && is_bytes && wire.length > left - at)) {
+    if (levels_.size() > 1) return bad("a field goes on after the end of its message");
+    return bad("the model goes on after the end of the file; copy or download it again",
+               ErrorCode::kTruncated);
   }
   if (result == WireResult::kBad) return bad("the model has no field where one should be");
 
   const OnnxField& field = onnx_field(level.message, wire.number);
-  const std::string number = std::to_string(wire.number);
   if (!field.takes(wire.type)) {
-    return bad("field " + number + " of a message has another type than in ONNX");
+    return bad("field " + std::to_string(wire.number) +
+               " of a message has another type than in ONNX");
   }
   if (field.is_single && (level.seen >> field.number & 1) != 0) {
-    return bad("a message has field " + number +
+    return bad("a message has field " + std::to_string(wire.number) +
                " twice, and programs take the first, the last or both");
   }
-  const bool is_bytes = wire.type == WireType::kBytes;
   const bool is_wanted = is_bytes && builder_.wants_contents(level.message, field);
-  if (auto ok = spend(at + (is_wanted ? wire.length : 0)); !ok) return propagate(ok);
-  if (is_wanted && wire.length > rest.size() - at) {
-    spent_ -= at + wire.length;
-    needed_ = at + wire.length;
-    return false;
+  const std::uint64_t cost = at + (is_wanted ? wire.length : 0);
+  if (cost > limit_ - spent_) {
+    return bad("what the model has beside the bytes of its tensors is more than the " +
+                   counted(limit_, "byte") + " that Limits::foreign_header_bytes allows",
+               ErrorCode::kLimitExceeded);
   }
+  if (is_wanted && wire.length > rest.size() - at) {
+    needed_ = cost;
+    return Read::kMore;
+  }
+  spent_ += cost;
   if (field.is_single) level.seen |= std::uint32_t{1} << field.number;
 
-  const std::uint64_t field_begin = position_;
-  const std::uint64_t contents_begin = field_begin + wire.begin;
-  position_ = contents_begin + wire.length;
-  Result<void> ok;
+  const std::uint64_t contents_begin = position_ + wire.begin;
+  const std::uint64_t contents_end = contents_begin + wire.length;
   if (field.what == OnnxField::What::kMessage) {
-    ok = builder_.enter(level.message, field.message, field_begin);
+    if (!builder_.enter(level.message, field.message, position_)) {
+      return bad(builder_.error().message, builder_.error().code);
+    }
+    levels_.push_back({field.message, wire.number, position_, contents_end});
     position_ = contents_begin;
-    levels_.push_back({field.message, wire.number, field_begin, contents_begin + wire.length});
-  } else {
-    ok = builder_.take(
-        level.message,
-        {.number = wire.number,
-         .what = field.what,
-         .numbers = field.numbers,
-         .is_bytes = is_bytes,
-         .value = wire.value,
-         .begin = field_begin,
-         .contents_begin = contents_begin,
-         .length = wire.length,
-         .contents = is_wanted ? rest.subspan(at).first(static_cast<std::size_t>(wire.length))
-                               : ByteSpan()});
+    return Read::kField;
   }
-  if (!ok) {
-    ok.error().offset = field_begin;
-    return propagate(ok);
+  const ByteSpan contents =
+      is_wanted ? rest.subspan(at).first(static_cast<std::size_t>(wire.length)) : ByteSpan();
+  if (!builder_.take(level.message, {.number = wire.number,
+                                     .what = field.what,
+                                     .numbers = field.numbers,
+                                     .is_bytes = is_bytes,
+                                     .value = wire.value,
+                                     .begin = position_,
+                                     .contents_begin = contents_begin,
+                                     .length = wire.length,
+                                     .contents = contents})) {
+    return bad(builder_.error().message, builder_.error().code);
   }
-  return true;
+  position_ = contents_end;
+  return Read::kField;
 }
 
-Result<void> OnnxParser::leave() {
+OnnxParser::Read OnnxParser::leave() {
   const Level level = levels_.back();
   levels_.pop_back();
-  auto ok = builder_.leave(levels_.back().message, level.message, level.number);
-  if (!ok && ok.error().offset == Error::kNoOffset) ok.error().offset = level.begin;
-  return ok;
+  if (builder_.leave(levels_.back().message, level.message, level.number)) return Read::kField;
+  position_ = level.begin;  // of the error
+  return bad(builder_.error().message, builder_.error().code);
 }
 
 }  // namespace espalier

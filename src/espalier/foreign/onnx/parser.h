@@ -3,6 +3,7 @@
 #define ESPALIER_FOREIGN_ONNX_PARSER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -41,9 +42,11 @@ class OnnxParser {
     std::uint32_t seen = 0;  // its fields of which there may be one
   };
 
-  [[nodiscard]] Result<bool> read_field(ByteSpan window, std::uint64_t begin);
-  [[nodiscard]] Result<void> leave();
-  [[nodiscard]] Result<void> spend(std::uint64_t bytes);
+  enum class Read : std::uint8_t { kField, kMore, kBad };
+
+  Read bad(std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid);
+  Read read_field(ByteSpan window, std::uint64_t begin);
+  Read leave();
 
   const std::uint64_t limit_;
   OnnxModelBuilder builder_;
@@ -51,6 +54,7 @@ class OnnxParser {
   std::uint64_t position_ = 0;
   std::uint64_t needed_ = 1;
   std::uint64_t spent_ = 0;  // bytes that were read and not gone over
+  std::optional<Error> error_;
 };
 
 }  // namespace espalier

@@ -20,9 +20,9 @@ using Place = OnnxTensor::Place;
 constexpr std::uint32_t kMostGraphs = 32;
 
 // Numbers of fields that are named here and in fields.cpp.
-constexpr std::uint32_t kAttributeFloat = 2, kAttributeInt = 3, kAttributeText = 4,
-                        kAttributeTensor = 5, kAttributeGraph = 6, kAttributeFloats = 7,
-                        kAttributeInts = 8, kAttributeSparse = 22;
+constexpr std::uint32_t kAttributeFloat = 2, kAttributeInt = 3, kAttributeTensor = 5,
+                        kAttributeGraph = 6, kAttributeFloats = 7, kAttributeInts = 8,
+                        kAttributeSparse = 22;
 constexpr std::uint32_t kSegment = 3;
 
 // The metadata by the number of their fields in the model.
@@ -347,6 +347,11 @@ bool OnnxModelBuilder::take_external(std::string_view key, std::string_view valu
           "there with external data");
     }
     if (value.starts_with("./")) value.remove_prefix(2);
+    // Usually all of them lie in one file.
+    if (!model_.files.empty() && model_.files.back() == value) {
+      external_.file = static_cast<std::uint32_t>(model_.files.size());
+      return true;
+    }
     // "../../.ssh/id_rsa" must not be opened.
     if (!is_sibling_name(value)) {
       return bad("the tensor lies in the file '" + std::string(value) +
@@ -554,10 +559,9 @@ void OnnxModelBuilder::leave_function() {
 
 bool OnnxModelBuilder::leave_pair(Message parent) {
   if (parent == Message::kTensor) {
-    const std::string key(text(pair_key_));
-    const std::string value(text(pair_value_));
+    const bool ok = take_external(text(pair_key_), text(pair_value_));
     model_.texts.resize(pair_begin_);
-    return take_external(key, value);
+    return ok;
   }
   if (properties_ == 0) {
     properties_ = add_container(Kind::kDict);

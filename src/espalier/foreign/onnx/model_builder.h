@@ -53,6 +53,8 @@ class OnnxModelBuilder {
   bool leave(OnnxMessage parent, OnnxMessage message, std::uint32_t number);
   bool take(OnnxMessage message, const OnnxFieldAt& field);
   bool finish();
+  /// In place of entering a node that has no tensors and no graphs.
+  void add_idle_node() { ++model_.nodes; }
 
   OnnxModel& model() { return model_; }
   /// Why the last of the functions above returned false. It has no offset.

@@ -15,6 +15,42 @@ constexpr std::uint64_t kHeadBytes = 2 * kMaxVarintBytes;
 // Pieces of texts have 32-bit offsets, whatever the limits say.
 constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{1} << 30;
 
+// Whether these are all fields of `message`, well-formed and none twice that must not be, and
+// `is_idle` says of each that nothing has to be read of it.
+template <class IsIdle>
+bool are_idle(ByteSpan fields, OnnxMessage message, const IsIdle& is_idle) {
+  std::uint32_t seen = 0;
+  for (std::size_t at = 0; at < fields.size();) {
+    WireField wire;
+    if (read_wire_field(fields, at, wire) != WireResult::kField) return false;
+    const OnnxField& field = onnx_field(message, wire.number);
+    const std::uint32_t bit = std::uint32_t{1} << field.number;
+    if (field.what == OnnxField::What::kUnknown || !field.takes(wire.type) ||
+        (field.is_single && (seen & bit) != 0)) {
+      return false;
+    }
+    seen |= bit;
+    if (wire.type != WireType::kBytes) continue;
+    if (wire.length > fields.size() - at) return false;
+    const auto length = static_cast<std::size_t>(wire.length);
+    if (!is_idle(field, fields.subspan(at, length))) return false;
+    at += length;
+  }
+  return true;
+}
+
+// Whether a node has no tensors and no graphs, as most do, and is no Constant.
+bool is_idle_node(ByteSpan node) {
+  constexpr std::uint8_t kType = 4;
+  return are_idle(node, OnnxMessage::kNode, [](const OnnxField& field, ByteSpan contents) {
+    if (field.number == kType) return as_text(contents) != "Constant";
+    if (field.what != OnnxField::What::kMessage) return true;
+    return are_idle(contents, OnnxMessage::kAttribute, [](const OnnxField& inner, ByteSpan) {
+      return inner.what != OnnxField::What::kMessage;
+    });
+  });
+}
+
 }  // namespace
 
 OnnxParser::OnnxParser(std::uint64_t file_size, const Limits& limits)
@@ -95,6 +131,12 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
 
   const std::uint64_t contents_begin = position_ + wire.begin;
   const std::uint64_t contents_end = contents_begin + wire.length;
+  if (field.message == OnnxMessage::kNode && wire.length <= rest.size() - at &&
+      is_idle_node(rest.subspan(at, static_cast<std::size_t>(wire.length)))) {
+    builder_.add_idle_node();
+    position_ = contents_end;
+    return Read::kField;
+  }
   if (field.what == OnnxField::What::kMessage) {
     if (!builder_.enter(level.message, field.message, position_)) {
       return bad(builder_.error().message, builder_.error().code);

@@ -197,5 +197,8 @@ def limits():
                   code="limit_exceeded", limits={"foreign_header_bytes": size - 1})  # fmt: skip
     yield refused("limit-rank", "a tensor has 1 axis and readers accept 0 (Limits::rank)", model(GOOD), code="limit_exceeded",
                   limits={"rank": 0})  # fmt: skip
+    numbers = one(fields(INT64, (1,)), number(7, 1))
+    yield refused("limit-rank-of-numbers", "a tensor has 1 axis and readers accept 0 (Limits::rank)", numbers, code="limit_exceeded",
+                  limits={"rank": 0})  # fmt: skip
     yield Case("onnx-limit-files", "limit_exceeded", one(external()), says="bytes in 1 further file and Limits::files allows 0",
                opens="m.onnx", beside={"w.bin": bytes(8)}, limits={"files": 0})  # fmt: skip

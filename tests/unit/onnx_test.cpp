@@ -347,6 +347,10 @@ TEST_CASE("onnx: limits") {
   const std::string file = one(tensor("w", kFloat, {2}) + raw(8));
   CHECK(code(open(file, {.foreign_header_bytes = file.size()})) == "it opens");
   CHECK(code(open(file, {.foreign_header_bytes = 10})) == "limit_exceeded");
+  // Of a tensor that is refused, no numbers are converted.
+  const std::string typed = one(tensor("w", kInt64, {1, 1}) + proto_number(7, 1));
+  CHECK(code(open(typed)) == "it opens");
+  CHECK(code(open(typed, {.rank = 1})) == "limit_exceeded");
   CHECK(code(open(one(external("w.bin")), {.files = 0}, {{"w.bin", 8}})) == "limit_exceeded");
   // A long name of a node stands before that of each attribute: the names grow with the square.
   const std::string attribute =

@@ -178,6 +178,7 @@ class ElementMachine final : public MakingMachine {
     if (elements_.from_bits > 8) {
       // A number of at least 8 bytes goes as its lower ones, which come first.
       const std::size_t width = elements_.from_bits / 8;
+      if (out_.size() - made_ < width) return bad("it has more numbers than there is room for");
       std::byte whole[sizeof number];
       store_le(whole, number);
       std::copy_n(whole, width, out_.begin() + static_cast<std::ptrdiff_t>(made_));

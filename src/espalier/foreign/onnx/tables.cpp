@@ -141,6 +141,8 @@ class OnnxSource {
     const Extent& bytes = is_made ? placement->made.from : placement->bytes;
     if (!is_there(bytes)) return builder_.placeholder(ours);
     builder_.tensor(ours);
+    // Of a tensor that it has refused, the builder does not know the size.
+    if (!builder_.ok()) return;
     if (is_made && placement->elements > 0) return add_made(placement->made, number);
     builder_.place(static_cast<std::uint16_t>(bytes.file), bytes.offset);
   }

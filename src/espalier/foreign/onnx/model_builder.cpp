@@ -264,17 +264,22 @@ void OnnxModelBuilder::take_number(Message message, const OnnxFieldAt& field) {
 }
 
 bool OnnxModelBuilder::take_dims(const OnnxFieldAt& field, std::vector<std::uint64_t>& dims) {
-  const auto add = [&](std::uint64_t value) { dims.push_back(value); };
+  std::uint64_t all = 0;
+  const auto add = [&](std::uint64_t value) {
+    all |= value;
+    dims.push_back(value);
+  };
   if (!field.is_bytes) {
     add(field.value);
   } else {
+    // There may be none.
     for (std::size_t at = 0; at < field.contents.size();) {
       const auto value = read_varint(field.contents, at);
       if (!value) return bad("the shape is cut");
       add(*value);
     }
   }
-  if (dims.back() >> 63 != 0) return bad("a dimension is negative");
+  if (all >> 63 != 0) return bad("a dimension is negative");
   return true;
 }
 

@@ -684,7 +684,7 @@ class BadInput(Cli):
                 b"tjgg\3\0\0\0" + bytes(50): "it is a ggml file", b"algg\1\0\0\0" + bytes(50): "it is a ggml file",
                 b"\x0c\xdb\x3a\x2a" + bytes(50): "it is a part of an Orbax checkpoint",
                 b'{"item_handlers": {}}': "it is a part of an Orbax checkpoint",
-                b"\x08\x08\x12\x07pytorch\x1a\x05" + bytes(50): "it is an ONNX model",
+                b"\x18\0\0\0ORTM" + bytes(50): "it is a model in ONNX Runtime's own format",
                 b"\x1c\0\0\0TFL3" + bytes(50): "it is a TensorFlow Lite model",
                 b'model_checkpoint_path: "ckpt-1"\n': "it is a part of a TensorFlow checkpoint",
                 b'{"error": 404}': "it looks like JSON", b'{"data":{"a":1}}': "it looks like JSON",
@@ -704,7 +704,7 @@ class BadInput(Cli):
             self.assertIn("no format that the library reads (Espalier, ", self.stderr)
             # What executes a file is no advice for a file of a stranger.
             self.assertNotRegex(self.stderr, r"load_model|saved_model\.load|joblib|allow_pickle|torch\.load|pickle\.load")
-        for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is named as the index of a TensorFlow checkpoint and is none",
+        for name, what in {"ckpt-1.index": "it is named as the index of a TensorFlow checkpoint and is none",
                            "ckpt-1.data-00000-of-00001": "it is a part of a TensorFlow checkpoint",
                            "saved_model.pb": "it is a graph of TensorFlow", "m.mlmodel": "it is a model of Core ML"}.items():
             pathlib.Path(self.new(name)).write_bytes(b"\0\0\x0e\x08\1" + bytes(50))

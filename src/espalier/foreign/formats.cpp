@@ -18,6 +18,8 @@
 #include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_opener.h"
 #include "espalier/foreign/numpy/npz_reader.h"
+#include "espalier/foreign/onnx/format.h"
+#include "espalier/foreign/onnx/opener.h"
 #include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/foreign/shards/format.h"
@@ -56,6 +58,7 @@ constexpr FileKind kFiles[] = {
     {one(kTensorFlowFormat), looks_like_tensorflow, make_machine<TensorFlowOpener>},
     {one(kShardedFormat), looks_like_shard_index, make_sharded},
     {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
+    {one(kOnnxFormat), looks_like_onnx, make_machine<OnnxOpener>},
     {one(kDcpFormat), looks_like_dcp, make_machine<DcpOpener>},
     {one(kTorchFormat), looks_like_pickle, make_machine<PickleOpener>},
     // Damaged ones. The first bytes of others are a number, too, which may fit a large file.

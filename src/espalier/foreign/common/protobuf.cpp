@@ -26,7 +26,7 @@ WireResult read_fixed(ByteSpan bytes, std::size_t& at, WireField& field) {
 
 }  // namespace
 
-WireResult read_wire_field(ByteSpan bytes, std::size_t& at, WireField& field) {
+WireResult read_any_wire_field(ByteSpan bytes, std::size_t& at, WireField& field) {
   std::size_t now = at;
   std::uint64_t tag = 0;
   if (const auto result = read_wire_number(bytes, now, tag); result != WireResult::kField) {

@@ -33,10 +33,33 @@ enum class WireResult : std::uint8_t {
   kBad,
 };
 
+/// As read_wire_field(), for any field.
+WireResult read_any_wire_field(ByteSpan bytes, std::size_t& at, WireField& field);
+
 /// Reads the field at `at` and moves `at` past its contents if it is a number, and to their
 /// beginning if it is kBytes: they may lie beyond the end of `bytes`, so that a reader can go over
 /// those that it does not need. `at` stays where it was unless the result is kField.
-WireResult read_wire_field(ByteSpan bytes, std::size_t& at, WireField& field);
+inline WireResult read_wire_field(ByteSpan bytes, std::size_t& at, WireField& field) {
+  // Most have a number below 16, and a length below 128 or a value below it.
+  if (bytes.size() - at >= 2) {
+    const auto tag = std::to_integer<std::uint32_t>(bytes[at]);
+    const auto next = std::to_integer<std::uint32_t>(bytes[at + 1]);
+    const auto type = static_cast<WireType>(tag & 7);
+    if (tag >= 8 && tag < 0x80 && next < 0x80) {
+      if (type == WireType::kBytes) {
+        field = {.number = tag >> 3, .type = type, .begin = at + 2, .length = next};
+        at += 2;
+        return WireResult::kField;
+      }
+      if (type == WireType::kVarint) {
+        field = {.number = tag >> 3, .type = type, .value = next, .begin = at + 1, .length = 1};
+        at += 2;
+        return WireResult::kField;
+      }
+    }
+  }
+  return read_any_wire_field(bytes, at, field);
+}
 
 /// Goes through the fields of a message whose bytes are all there.
 ///

@@ -12,9 +12,6 @@ namespace {
 constexpr std::string_view kOrbax =
     "it is a part of an Orbax checkpoint, which is a folder; restore that with "
     "orbax.checkpoint and save it with espalier.save()";
-constexpr std::string_view kOnnx =
-    "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
-    "espalier.save()";
 constexpr std::string_view kTensorFlow =
     "it is a part of a TensorFlow checkpoint; open the file of that whose name ends with .index";
 constexpr std::string_view kHdf5 =
@@ -61,9 +58,10 @@ constexpr Stranger kStrangers[] = {
     {4, "TFL3",
      "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
      "espalier.save()"},
-    // The version, and who made it.
-    {0, "\x08", kOnnx, "onnx"},
-    {0, "\x08", kOnnx, "\x12\x07pytorch"},
+    {4, "ORTM",
+     "it is a model in ONNX Runtime's own format (.ort), which its programs made of a model of "
+     "ONNX "
+     "(.onnx); open that"},
     {0, "model_checkpoint_path:", kTensorFlow},
     // For the builds that do not open it.
     {0, "\x80",
@@ -87,7 +85,6 @@ struct Named {
   std::string_view what;
 };
 constexpr Named kNamed[] = {
-    {".onnx", kOnnx},
     {".index", "it is named as the index of a TensorFlow checkpoint and is none, or it is damaged"},
     {".pb", "it is a graph of TensorFlow; open the variables beside it: variables/variables.index"},
     {".mlmodel",

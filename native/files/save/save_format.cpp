@@ -24,7 +24,7 @@ constexpr Written kWritten[] = {{SaveFormat::kEspalier, kEspalierEndings},
                                 {SaveFormat::kNpy, kNpyEndings},
                                 {SaveFormat::kRaw, kRawEndings}};
 // Of formats that are neither written nor opened.
-constexpr FormatEnding kOthers[] = {{".onnx", "an ONNX file"}, {".h5", "an HDF5 file"}};
+constexpr FormatEnding kOthers[] = {{".onnx", "an ONNX file"}};
 
 std::string_view function_name(SaveFormat format) {
   switch (format) {

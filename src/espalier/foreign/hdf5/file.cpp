@@ -38,9 +38,9 @@ std::optional<std::uint64_t> find_hdf5_signature(ByteSpan front) {
   return std::nullopt;
 }
 
-const Hdf5Attribute* Hdf5Object::attribute(std::string_view name) const {
+const Hdf5Attribute* Hdf5Object::attribute(std::string_view wanted) const {
   for (const Hdf5Attribute& attribute : attributes) {
-    if (attribute.name == name) return &attribute;
+    if (attribute.name == wanted) return &attribute;
   }
   return nullptr;
 }

@@ -52,7 +52,7 @@ struct Hdf5Object {
   /// Why it cannot be read. Its type and shape may be known.
   std::optional<Error> problem;
 
-  const Hdf5Attribute* attribute(std::string_view name) const;
+  const Hdf5Attribute* attribute(std::string_view wanted) const;
   /// The text of an attribute that is one.
   std::optional<std::string_view> text(std::string_view attribute_name) const;
 };

@@ -118,6 +118,11 @@ class Hdf5Tables {
     const Hdf5Object& object = file_.objects()[group];
     const Hdf5Link& link = object.links[number];
     if (link.kind == Hdf5Link::Kind::kHard) return add_object(object.children[number]);
+    const auto target =
+        link.kind == Hdf5Link::Kind::kSoft ? file_.follow(group, link) : std::nullopt;
+    if (target && file_.objects()[*target].kind == Hdf5Object::Kind::kArray) {
+      return add_object(*target);
+    }
     builder_.null();
     if (link.kind == Hdf5Link::Kind::kExternal) {
       return note(Note::Kind::kLoss,
@@ -126,7 +131,6 @@ class Hdf5Tables {
     if (link.kind == Hdf5Link::Kind::kUser) {
       return note(Note::Kind::kLoss, "it is a link of a kind that only its program knows");
     }
-    const auto target = file_.follow(group, link);
     note(Note::Kind::kWarning, "it is a soft link to '" + std::string(link.target) +
                                    (target ? "', which stands there" : "', which is not there"));
   }
@@ -279,10 +283,20 @@ class Hdf5Tables {
 
   void add_metadata() {
     if (error_ || !builder_.ok()) return;
-    std::vector<std::uint32_t> having;
+    struct Owner {
+      std::string_view path;
+      std::uint32_t object;
+    };
+    std::vector<Owner> having;
     for (std::uint32_t i = 0; i < file_.objects().size(); ++i) {
-      if (!file_.objects()[i].attributes.empty()) having.push_back(i);
+      if (file_.objects()[i].attributes.empty()) continue;
+      std::string path = file_.path(i);
+      if (!take_text(path.size())) return;
+      if (find_invalid_utf8(path)) path = escaped(path);
+      having.push_back({keep(std::move(path)), i});
     }
+    std::sort(having.begin(), having.end(),
+              [](const Owner& x, const Owner& y) { return x.path < y.path; });
     if (!builder_.open(kMetadataRoot, documents_.size() + having.size())) return;
     for (const Hdf5Document& document : documents_) {
       builder_.key(KeyView::of(document.name));
@@ -292,13 +306,10 @@ class Hdf5Tables {
         builder_.string(document.text);
       }
     }
-    for (const std::uint32_t i : having) {
-      std::string path = file_.path(i);
-      if (!take_text(path.size())) return;
-      if (find_invalid_utf8(path)) path = escaped(path);
-      const std::string_view key = keep(std::move(path));
-      if (!builder_.key(KeyView::of(key))) return;
-      inner_.push_back({.node = builder_.node_count(), .owner = i, .path = std::string(key)});
+    for (const Owner& owner : having) {
+      if (!builder_.key(KeyView::of(owner.path))) return;
+      inner_.push_back(
+          {.node = builder_.node_count(), .owner = owner.object, .path = std::string(owner.path)});
       builder_.container(Kind::kDict);
     }
     add_containers();

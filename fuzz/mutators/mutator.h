@@ -45,10 +45,6 @@ Bytes mutate_npy(const Bytes& file, std::size_t most, testing::Random& random,
 Bytes mutate_msgpack(const Bytes& file, std::size_t most, testing::Random& random,
                      const MutateBytes& mutate);
 
-/// An HDF5 file: its structures, in their places. Their checksums are repaired seven times in eight.
-Bytes mutate_hdf5(const Bytes& file, std::size_t most, testing::Random& random,
-                  const MutateBytes& mutate);
-
 /// Several files with kBetweenFiles between them. The lengths and heads that an Espalier file tells
 /// of the others are right three times in four.
 Bytes mutate_files(const Bytes& files, std::size_t most, testing::Random& random,

@@ -314,14 +314,16 @@ def chunks():
         return make
 
     def array(name, says, entries, *more, code="foreign_invalid", shape=(8,), **structures):
+        more = more or (filters((1, (6,))),)
         data = with_array(space(*shape), lambda p: chunked(p.get("tree", 0), 4, 4), *more, tree=tree(*entries), one=bytes(16), two=bytes(16), **structures).bytes()
         return refused(f"chunk-{name}", says, data, found_by="read", code=code)
 
-    yield array("twice", "two chunks have the same place in an array", [(16, 0, 0, "one"), (16, 0, 0, "two")])
-    yield array("overlap", "two chunks of an array overlap", [(16, 0, 0, "one"), (16, 0, 4, "one")])
-    yield array("within-another", "a chunk begins within another one", [(16, 0, 2, "one")])
-    yield array("beyond-file", "a chunk lies beyond the end of the file", [(16, 0, 0, 2**60)])
-    yield array("short", "a chunk has 12 bytes and its shape asks for 16", [(12, 0, 0, "one")])
+    # Where the mask of a chunk has a bit, it was stored without that filter.
+    yield array("twice", "two chunks have the same place in an array", [(16, 1, 0, "one"), (16, 1, 0, "two")])
+    yield array("overlap", "two chunks of an array overlap", [(16, 1, 0, "one"), (16, 1, 4, "one")])
+    yield array("within-another", "a chunk begins within another one", [(16, 1, 2, "one")])
+    yield array("beyond-file", "a chunk lies beyond the end of the file", [(16, 1, 0, 2**60)])
+    yield array("short", "a chunk has 12 bytes and its shape asks for 16", [(12, 1, 0, "one")])
     yield array("not-deflated", "a chunk cannot be inflated", [(16, 0, 0, "one")], filters((1, (6,))))
     bomb = zlib.compress(bytes(100000), 9)
     yield array("bomb", "a chunk cannot be inflated", [(len(bomb), 0, 0, "packed")], filters((1, (6,))), packed=bomb)
@@ -329,7 +331,7 @@ def chunks():
     yield array("deflate-cut", "a chunk cannot be inflated", [(len(cut), 0, 0, "packed")], filters((1, (6,))), packed=cut)
     yield array("fletcher-wrong", "a chunk does not match its checksum", [(20, 0, 0, "packed")], filters((3, ())), packed=bytes(16) + b"abcd")
     yield array("fletcher-short", "has no room for its checksum", [(2, 0, 0, "packed")], filters((3, ())), packed=bytes(2))
-    many = with_array(space(8), lambda p: chunked(p.get("tree", 0), 4, 4), tree=tree(used=65535)).bytes()
+    many = with_array(space(8), lambda p: chunked(p.get("tree", 0), 4, 4), filters((1, (6,))), tree=tree(used=65535)).bytes()
     yield refused("chunk-tree-used-65535", BEYOND, many, found_by="read")
     yield damaged("chunk-axis-0", "have an axis of 0", space(8), chunked(96, 0, 4))
     yield damaged("chunk-wraps", "have an axis of 0, or are larger than 4 GiB", space(8, 8), chunked(96, 2**31, 2**31, 4))
@@ -341,23 +343,23 @@ def chunks():
 
     def indexed(name, says, index, parameters, structure, most=None, found_by="read"):
         most = () if most is None else (most,)
-        data = with_array(space(8, flags=1 if most else 0, most=most), lambda p: fourth(index, parameters, p.get("index", 0)), index=structure, one=bytes(32)).bytes()
+        data = with_array(space(8, flags=1 if most else 0, most=most), lambda p: fourth(index, parameters, p.get("index", 0)), filters((1, (6,))), index=structure, one=bytes(32)).bytes()
         return refused(f"index-{name}", says, data, found_by=found_by)
 
     yield indexed("single-of-two", "an array of several chunks has the index of one", 1, b"", bytes(8))
     yield indexed("implicit-that-grows", "has no index of its chunks", 2, b"", bytes(8), UNDEFINED)
-    fixed = summed(b"FAHD\0\0" + bytes([8, 10]) + struct.pack("<QQ", 2**60, 96))
+    fixed = summed(b"FAHD\0\1" + bytes([14, 10]) + struct.pack("<QQ", 2**60, 96))
     yield indexed("fixed-of-2-60", "the index of chunks contradicts itself", 3, b"\x0a", fixed)
-    fixed = summed(b"FAHD\0\0" + bytes([8, 10]) + struct.pack("<QQ", 2, 96))
+    fixed = summed(b"FAHD\0\1" + bytes([14, 10]) + struct.pack("<QQ", 2, 96))
     yield indexed("fixed-block-elsewhere", "does not match its checksum", 3, b"\x0a", fixed)
     yield indexed("fixed-sum", "does not match its checksum", 3, b"\x0a", fixed[:-1] + b"x")
-    extensible = summed(b"EAHD\0\0" + bytes([8, 32, 4, 0, 4, 10]) + struct.pack("<7Q", 0, 0, 0, 0, 2, 2, 96))
+    extensible = summed(b"EAHD\0\1" + bytes([14, 32, 4, 0, 4, 10]) + struct.pack("<7Q", 0, 0, 0, 0, 2, 2, 96))
     yield indexed("extensible-of-blocks-of-0", "the index of chunks contradicts itself", 4, bytes(5), extensible, UNDEFINED)
-    second = summed(b"BTHD\0\12" + struct.pack("<IHHBBQHQ", 2048, 16, 60, 100, 40, 96, 1, 1))
+    second = summed(b"BTHD\0\13" + struct.pack("<IHHBBQHQ", 2048, 22, 60, 100, 40, 96, 1, 1))
     yield indexed("second-tree-depth-60", "the header of a B-tree contradicts itself", 5, bytes(6), second, UNDEFINED)
-    second = summed(b"BTHD\0\12" + struct.pack("<IHHBBQHQ", 2048, 0, 0, 100, 40, 96, 1, 1))
+    second = summed(b"BTHD\0\13" + struct.pack("<IHHBBQHQ", 2048, 0, 0, 100, 40, 96, 1, 1))
     yield indexed("second-tree-records-of-0", "the header of a B-tree contradicts itself", 5, bytes(6), second, UNDEFINED)
-    second = summed(b"BTHD\0\12" + struct.pack("<IHHBBQHQ", 2048, 16, 0, 100, 40, UNDEFINED, 0, 5))
+    second = summed(b"BTHD\0\13" + struct.pack("<IHHBBQHQ", 2048, 22, 0, 100, 40, UNDEFINED, 0, 5))
     yield indexed("second-tree-of-no-records", "another number of records than its header says", 5, bytes(6), second, UNDEFINED)
 
 

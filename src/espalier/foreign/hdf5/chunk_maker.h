@@ -12,9 +12,10 @@
 namespace espalier {
 
 /// Puts the chunks of an array together, undoes their filters, and fills what was never written.
-/// The index of the chunks is read now, and not when the file is opened. It holds one chunk at a
-/// time, and its places of all. Errors are those of read_chunk_index(), and kForeignInvalid for a
-/// chunk that does not have the bytes that its shape asks for, or does not match its checksum.
+/// The index of the chunks is read now, and not when the file is opened. As a stream, it holds the
+/// rows of the array that one row of chunks covers. Errors are those of read_chunk_index(), and
+/// kForeignInvalid for a chunk that does not have the bytes that its shape asks for, or does not
+/// match its checksum: that of Fletcher-32, or that of zlib.
 class Hdf5ChunkMaker final : public FileMaker {
  public:
   /// `dataset` lies in bytes of file `file`, which has `file_bytes`. The index takes at most `most`
@@ -28,6 +29,8 @@ class Hdf5ChunkMaker final : public FileMaker {
         most_(most) {}
 
   std::unique_ptr<MakingMachine> start(MutableByteSpan out) const override;
+  std::unique_ptr<MakingStream> stream(std::uint64_t length) const override;
+  bool has_checksum() const override;
 
  private:
   std::shared_ptr<const Hdf5Dataset> dataset_;

@@ -113,8 +113,9 @@ Result<void> Hdf5File::read_superblock() {
   if (version <= 1) cursor.skip(4);
   layout_.address_bytes = cursor.u8();
   layout_.length_bytes = cursor.u8();
+  if (!reading.ok()) return tl::unexpected<Error>(*reading.error());
   const auto is_width = [](std::uint8_t width) { return width == 4 || width == 8; };
-  if (cursor.ok() && (!is_width(layout_.address_bytes) || !is_width(layout_.length_bytes))) {
+  if (!is_width(layout_.address_bytes) || !is_width(layout_.length_bytes)) {
     return fail(ErrorCode::kUnsupportedFeature,
                 "the HDF5 file has addresses of " + std::to_string(layout_.address_bytes) +
                     " bytes and lengths of " + std::to_string(layout_.length_bytes) +

@@ -27,6 +27,21 @@ void Hdf5Reading::refuse(std::string_view message) {
   if (!error_) error_ = Error{ErrorCode::kUnsupportedFeature, Error::kNoOffset, {}, message};
 }
 
+bool Hdf5Reading::spend(std::uint64_t work, std::uint64_t address) {
+  if (!ok()) return false;
+  if (work <= work_) {
+    work_ -= work;
+    return true;
+  }
+  error_ = Error{ErrorCode::kLimitExceeded,
+                 address == kHdf5Undefined ? Error::kNoOffset : layout_.base + address,
+                 {},
+                 "the structures of the HDF5 file refer to each other so often, or its attributes "
+                 "have so many elements, that reading them takes too long; write the file again, "
+                 "for example with h5repack"};
+  return false;
+}
+
 ByteSpan Hdf5Reading::at(std::uint64_t address, std::uint64_t count, std::uint64_t ahead) {
   if (!ok()) return {};
   if (address == kHdf5Undefined || count == 0 || !range_fits(address, count, layout_.end)) {
@@ -34,18 +49,7 @@ ByteSpan Hdf5Reading::at(std::uint64_t address, std::uint64_t count, std::uint64
         address == kHdf5Undefined ? kHdf5Undefined : std::min(address, layout_.end));
     return {};
   }
-  const std::uint64_t work = count + kWorkOfLookup;
-  if (work > work_) {
-    if (!error_) {
-      error_ = Error{ErrorCode::kLimitExceeded,
-                     layout_.base + address,
-                     {},
-                     "the structures of the HDF5 file refer to each other so often that reading "
-                     "them takes too long; write the file again, for example with h5repack"};
-    }
-    return {};
-  }
-  work_ -= work;
+  if (!spend(count + kWorkOfLookup, address)) return {};
   const std::byte* bytes =
       pieces_.find(layout_.base + address, count, std::min(ahead, layout_.end - address));
   if (bytes == nullptr) {

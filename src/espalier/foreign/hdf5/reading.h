@@ -63,6 +63,9 @@ class Hdf5Reading {
     if (!error_) error_ = error;
   }
 
+  /// Takes from the work that may be done for the file; kLimitExceeded if there is no more.
+  bool spend(std::uint64_t work, std::uint64_t address = kHdf5Undefined);
+
   /// `count` bytes at `address`, at least one; none if it lacks them or they lie beyond the file.
   /// `ahead` is how many probably are needed.
   ByteSpan at(std::uint64_t address, std::uint64_t count, std::uint64_t ahead = 0);

@@ -17,6 +17,7 @@ namespace {
 
 // Collections are rarely larger.
 constexpr std::uint64_t kUsualCollection = 4096;
+constexpr std::uint64_t kWorkOfValue = 256;
 
 // What a text of fixed length holds.
 ByteSpan without_padding(ByteSpan bytes, Hdf5Type::Padding padding) {
@@ -38,6 +39,8 @@ class ValueReader {
     Hdf5Value list{.kind = Hdf5Value::Kind::kList};
     const auto count = static_cast<std::size_t>(shape[0]);
     if (count == 0) return list;
+    // A value takes more memory than the bytes of the file that it is made of.
+    if (count > bytes.size() || !reading_.spend(count * kWorkOfValue)) return list;
     const std::size_t each = bytes.size() / count;
     list.items.reserve(count);
     for (std::size_t i = 0; i < count && reading_.ok(); ++i) {

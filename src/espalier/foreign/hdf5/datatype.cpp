@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <string_view>
 
@@ -163,15 +164,15 @@ class TypeReader {
     const std::uint16_t precision = cursor_.u16();
     if (!cursor_.ok()) return;
     const std::uint64_t width = type.bytes;
-    const int power = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : width == 8 ? 3 : -1;
-    if (offset != 0 || power < 0 || precision != width * 8) {
+    if (offset != 0 || (width != 1 && width != 2 && width != 4 && width != 8) ||
+        precision != width * 8) {
       return reading_.refuse("it has integers of " + std::to_string(precision) + " bits in " +
-                             std::to_string(type.bytes) + " bytes, which have no dtype");
+                             std::to_string(width) + " bytes, which have no dtype");
     }
-    constexpr std::array<DType, 8> kIntegers = {DType::kU8, DType::kU16, DType::kU32, DType::kU64,
-                                                DType::kI8, DType::kI16, DType::kI32, DType::kI64};
-    set_number(type, kIntegers[static_cast<std::size_t>(power + (is_signed ? 4 : 0))],
-               (bits & 1) != 0);
+    constexpr std::array<DType, 4> kUnsigned = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+    constexpr std::array<DType, 4> kSigned = {DType::kI8, DType::kI16, DType::kI32, DType::kI64};
+    const auto power = static_cast<std::size_t>(std::countr_zero(width));
+    set_number(type, (is_signed ? kSigned : kUnsigned)[power], (bits & 1) != 0);
   }
 
   void read_float(Hdf5Type& type, std::uint32_t bits) {

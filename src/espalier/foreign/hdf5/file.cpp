@@ -215,14 +215,13 @@ void Hdf5File::read_header(Work& work, Hdf5Reading& reading) {
   const auto& messages = work.messages;
   if (has_message(messages, Hdf5MessageType::kLinkInfo) ||
       has_message(messages, Hdf5MessageType::kLink) ||
-      has_message(messages, Hdf5MessageType::kSymbolTable)) {
+      has_message(messages, Hdf5MessageType::kSymbolTable) ||
+      has_message(messages, Hdf5MessageType::kGroupInfo)) {
     object.kind = Hdf5Object::Kind::kGroup;
   } else if (has_message(messages, Hdf5MessageType::kLayout)) {
     object.kind = Hdf5Object::Kind::kArray;
   } else if (has_message(messages, Hdf5MessageType::kDatatype)) {
     object.kind = Hdf5Object::Kind::kType;
-  } else if (has_message(messages, Hdf5MessageType::kGroupInfo)) {
-    object.kind = Hdf5Object::Kind::kGroup;
   } else {
     reading.bad("an object is neither a group nor an array nor a type", object.address);
   }

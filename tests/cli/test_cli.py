@@ -664,9 +664,6 @@ class BadInput(Cli):
                 archive.writestr(name, bytes(100))
             return contents.getvalue()
 
-        def hdf5(block):
-            return b"u" * block + b"\x89HDF\r\n\x1a\n" + bytes(50)
-
         for content, what in {
                 zipped("model.weights.h5"): "it is a Keras model", zipped("p/archive_format"): "it is a program of torch.export",
                 zipped("serialized_exported_program.json"): "it is a program of torch.export",
@@ -675,10 +672,9 @@ class BadInput(Cli):
                 b"\x28\xb5\x2f\xfd" + bytes(50): "zstd -dc", b"\xfd7zXZ\0" + bytes(50): "xz -dc",
                 b"BZh9" + bytes(50): "bzip2 -dc", b"\x1f\x8b\x08" + bytes(50): "gzip -dc",
                 b"\x04\x22\x4d\x18" + bytes(50): "lz4 -dc", b"name" + bytes(253) + b"ustar" + bytes(300): "tar -xf",
-                hdf5(0): "it is an HDF5 file", hdf5(512): "it is an HDF5 file", hdf5(1024): "it is an HDF5 file",
-                hdf5(32768): "it is an HDF5 file", hdf5(513): "check that this is the right file",
+                # The signature of HDF5, where none may be.
+                b"u" * 513 + b"\x89HDF\r\n\x1a\n" + bytes(50): "check that this is the right file",
                 b"MATLAB 5.0 MAT-file" + b" " * 109 + bytes(50): "it is a file of MATLAB",
-                b"MATLAB 7.3 MAT-file" + b" " * 493 + hdf5(0): "it is a file of MATLAB",
                 b"PAR1" + bytes(50): "Parquet", b"ARROW1\0\0" + bytes(50): "Arrow",
                 b"lmgg" + bytes(50): "it is a ggml file", b"fmgg\1\0\0\0" + bytes(50): "it is a ggml file",
                 b"tjgg\3\0\0\0" + bytes(50): "it is a ggml file", b"algg\1\0\0\0" + bytes(50): "it is a ggml file",

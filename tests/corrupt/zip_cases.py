@@ -279,7 +279,6 @@ def others():
     yield other("bzip2", b"BZh9", "it is compressed with bzip2; unpack it first")
     yield other("lz4", b"\x04\x22\x4d\x18", "it is compressed with lz4; unpack it first")
     yield other("tar", b"storages".ljust(257, b"\0") + b"ustar", "it is a tar archive; unpack it first: tar -xf FILE", "tar")
-    yield other("hdf5", b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras and h5py write", "h5")
     yield other("lfs", b"version https://git-lfs.github.com/spec/v1", "it is a Git LFS pointer; run 'git lfs pull'")
     yield other("page", b"<!DOCTYPE html>", "it looks like a web page instead of the downloaded file")
 

@@ -3,7 +3,7 @@
 Usage: test_files.py PRINT_TREE FOLDER...
 
 Each FOLDER has files, and beside each NAME.json: what the format's own package loads, as the script in the folder above
-describes it. In a tensor, the last entry is a number that is the same for tensors that are one.
+describes it: the state, or a dict of "state" and "metadata". In a tensor, the last entry is a number that is the same for tensors that are one.
 """
 
 import json
@@ -84,14 +84,15 @@ def main():
             if run.returncode != 0 or '"state"' not in run.stdout:
                 check(False, f"{path}: {run.stderr}{run.stdout}")
                 continue
-            wanted = json.loads(case.read_text())
-            got = json.loads(run.stdout)["state"]
-            if not has_numbers(wanted):
-                wanted, got = numberless(wanted), numberless(got)
-            else:
-                wanted, got = normal(wanted, {}), normal(got, {})
-            found = difference("", got, wanted)
-            check(not found, f"{path}: {found}")
+            trees = json.loads(case.read_text())
+            for part, wanted in trees.items() if isinstance(trees, dict) else [("state", trees)]:
+                got = json.loads(run.stdout)[part]
+                if not has_numbers(wanted):
+                    wanted, got = numberless(wanted), numberless(got)
+                else:
+                    wanted, got = normal(wanted, {}), normal(got, {})
+                found = difference("", got, wanted)
+                check(not found, f"{path}: {part}{found}")
     return end_of_checks()
 
 

@@ -220,7 +220,7 @@ TEST_CASE("An archive of something else is named") {
     CHECK(text.starts_with("not_a_checkpoint: no format that the library reads (Espalier, "));
     CHECK(text.find(what) != std::string::npos);
   };
-  is({{"config.json", "1"}, {"model.weights.h5", "2"}}, "Keras model (.keras)");
+  is({{"a.npy", "1"}, {"model.weights.h5", "2"}}, "Keras model (.keras)");
   is({{"[Content_Types].xml", "1"}}, "office document");
   is({{"a.py", "1"}, {"a-1.dist-info/WHEEL", "1"}}, "Python wheel");
   is({{"a.npy", "1"}, {"readme", "1"}}, ".npy arrays beside other files");

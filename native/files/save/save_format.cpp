@@ -23,8 +23,6 @@ constexpr Written kWritten[] = {{SaveFormat::kEspalier, kEspalierEndings},
                                 {SaveFormat::kSafetensors, kSafetensorsEndings},
                                 {SaveFormat::kNpy, kNpyEndings},
                                 {SaveFormat::kRaw, kRawEndings}};
-// Of formats that are neither written nor opened.
-constexpr FormatEnding kOthers[] = {{".h5", "an HDF5 file"}};
 
 std::string_view function_name(SaveFormat format) {
   switch (format) {
@@ -69,7 +67,6 @@ std::optional<NamedFormat> find_named_format(const std::filesystem::path& name) 
   for (const FormatInfo* const format : all_formats()) {
     if (const auto* const ending = find_in(format->endings)) return NamedFormat{*ending, {}};
   }
-  if (const auto* const ending = find_in(kOthers)) return NamedFormat{*ending, {}};
   return std::nullopt;
 }
 

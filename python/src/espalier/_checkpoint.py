@@ -140,7 +140,7 @@ class Checkpoint:
 
     @property
     def format(self) -> str:
-        """The file's format: "espalier", "safetensors", "torch", "npz", "gguf", "sharded", "dcp" and so on."""
+        """The file's format: "espalier", "safetensors", "torch", "npz", "gguf", "hdf5", "keras", "sharded", "dcp" and so on."""
         return self._opened.format
 
     @property

@@ -24,9 +24,9 @@ struct OtherArchive {
 // The first one whose name an entry has counts.
 constexpr OtherArchive kOtherArchives[] = {
     {"model.weights.h5",
-     "it is a Keras model (.keras); unpack it (unzip FILE), load the arrays of model.weights.h5 "
-     "with "
-     "h5py and save them with espalier.save()"},
+     "it is a Keras model (.keras) without its config.json, or this program does not open it; "
+     "unpack "
+     "it (unzip FILE) and open model.weights.h5"},
     {"serialized_exported_program.json", kExported},
     {"archive_format", kExported},
     {".tflite", kMediaPipe},

@@ -13,6 +13,9 @@
 #include "espalier/foreign/dcp/opener.h"
 #include "espalier/foreign/gguf/format.h"
 #include "espalier/foreign/gguf/opener.h"
+#include "espalier/foreign/hdf5/format.h"
+#include "espalier/foreign/hdf5/keras_reader.h"
+#include "espalier/foreign/hdf5/opener.h"
 #include "espalier/foreign/msgpack/format.h"
 #include "espalier/foreign/msgpack/opener.h"
 #include "espalier/foreign/numpy/format.h"
@@ -56,6 +59,7 @@ constexpr FileKind kFiles[] = {
     {{}, looks_like_zip, make_zip},
     {one(kGgufFormat), looks_like_gguf, make_machine<GgufOpener>},
     {one(kTensorFlowFormat), looks_like_tensorflow, make_machine<TensorFlowOpener>},
+    {one(kHdf5Format), looks_like_hdf5, make_machine<Hdf5Opener>},
     {one(kShardedFormat), looks_like_shard_index, make_sharded},
     {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
     {one(kOnnxFormat), looks_like_onnx, make_machine<OnnxOpener>},
@@ -68,6 +72,7 @@ constexpr FileKind kFiles[] = {
 constexpr ArchiveKind kArchives[] = {
     {one(kTorchFormat), is_torch_archive, make_torch_reader},
     {one(kNpzFormat), is_npz, make_reader<NpzReader>},
+    {one(kKerasFormat), is_keras, make_reader<KerasReader>},
 };
 
 struct Formats {

@@ -15,8 +15,8 @@ constexpr std::string_view kOrbax =
 constexpr std::string_view kTensorFlow =
     "it is a part of a TensorFlow checkpoint; open the file of that whose name ends with .index";
 constexpr std::string_view kHdf5 =
-    "it is an HDF5 file, as Keras and h5py write; load its arrays with h5py and save them with "
-    "espalier.save()";
+    "it is an HDF5 file, as Keras and h5py write; open it with the command line or in Python, or "
+    "convert it there: espalier convert FILE NEW.espalier";
 constexpr std::string_view kTable =
     "it is a table of columns (Parquet or Arrow), as of a data set, and no checkpoint";
 constexpr std::string_view kImage = "it is an image, and no checkpoint";
@@ -92,7 +92,8 @@ constexpr Named kNamed[] = {
      "of"},
 };
 
-// A block of the user's may stand before the file: of 512 bytes, or of twice as much, and so on.
+// For the builds that do not open it. A block of the user's may stand before the file: of 512
+// bytes, or of twice as much, and so on.
 bool is_hdf5(std::string_view text) {
   constexpr std::string_view kMagic = "\x89HDF\r\n";
   for (std::size_t at = 0; at < text.size(); at = at == 0 ? kLooked : 2 * at) {

@@ -58,6 +58,12 @@ class ZipArchive {
   /// predicted comes with them, and bytes() checks it: what an opener reads of a file is the same
   /// on every host.
   std::size_t want(std::uint32_t number, std::uint64_t length = ~std::uint64_t{0});
+  /// Wants bytes of entry `number` from its byte `offset` on, as ZipArchive::Want does: they must
+  /// lie in it. It must be stored, and its local header confirmed: by the bytes() of an earlier
+  /// want().
+  void want_part(std::uint32_t number, std::uint64_t offset, MutableByteSpan to) {
+    want_bytes(entry(number).data_offset + offset, to);
+  }
   /// What want() returned `ticket` for, inflated if it was deflated. Valid as long as the archive
   /// or until drop(). Fewer bytes than were wanted if a deflate stream is so bad that more of it
   /// would be needed. Bytes of a whole entry match its CRC-32 if it has one. kForeignInvalid if
@@ -74,6 +80,8 @@ class ZipArchive {
   /// too many files.
   [[nodiscard]] Result<Place> place(std::uint32_t number);
 
+  /// The files so far, for made ones of a format: as of place(), after the last of wants().
+  FileSet& files() { return files_; }
   /// Where a copy of `bytes`, of an entry in another form, can be read: from a made file. Errors as
   /// of place().
   [[nodiscard]] Result<Place> keep(ByteSpan bytes) { return kept_.keep(files_, bytes); }

@@ -39,9 +39,10 @@ struct Inflater::Stream {
   bool is_begun = false;
 };
 
-Inflater::Inflater() : stream_(std::make_unique<Stream>()) {
+Inflater::Inflater(Wrapping wrapping) : stream_(std::make_unique<Stream>()) {
   // Negative: a raw stream, without a header. The window of a zip entry has 32 KiB.
-  stream_->is_begun = inflateInit2(&stream_->zlib, -MAX_WBITS) == Z_OK;
+  const int window = wrapping == Wrapping::kZlib ? MAX_WBITS : -MAX_WBITS;
+  stream_->is_begun = inflateInit2(&stream_->zlib, window) == Z_OK;
 }
 
 Inflater::~Inflater() {

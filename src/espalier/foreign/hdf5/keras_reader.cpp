@@ -1,0 +1,94 @@
+#include "espalier/foreign/hdf5/keras_reader.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "espalier/base/counted.h"
+#include "espalier/foreign/hdf5/format.h"
+#include "espalier/foreign/hdf5/tables.h"
+#include "espalier/read/opening_machine.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::string_view kWeights = "model.weights.h5";
+constexpr std::string_view kConfiguration = "config.json";
+constexpr std::string_view kDocuments[] = {kConfiguration, "metadata.json"};
+
+}  // namespace
+
+bool is_keras(const ZipDirectory& directory) {
+  return directory.find(kWeights) && directory.find(kConfiguration);
+}
+
+Result<void> KerasReader::begin(ZipArchive& archive) {
+  weights_ = archive.directory().find(kWeights).value_or(0);
+  if (archive.entry(weights_).is_deflated) {
+    return fail(ErrorCode::kUnsupportedFeature,
+                "the weights of this Keras model are compressed, which Keras does not do; unpack "
+                "it (unzip FILE) and open model.weights.h5");
+  }
+  front_ = archive.want(weights_, kFirstReadBytes);
+  for (const std::string_view name : kDocuments) {
+    const auto entry = archive.directory().find(name);
+    if (!entry) continue;
+    const std::uint64_t most = archive.options().limits.foreign_header_bytes;
+    if (archive.entry(*entry).length > most) {
+      return fail(ErrorCode::kLimitExceeded, std::string(name) + " of the Keras model has " +
+                                                 counted(archive.entry(*entry).length, "byte") +
+                                                 " and Limits::foreign_header_bytes allows " +
+                                                 std::to_string(most));
+    }
+    documents_.push_back({*entry, archive.want(*entry)});
+  }
+  return {};
+}
+
+Result<bool> KerasReader::step(ZipArchive& archive) {
+  if (!std::exchange(is_begun_, true)) {
+    if (auto ok = begin(archive); !ok) return propagate(ok);
+    return false;
+  }
+  if (!file_) {
+    for (const Document& document : documents_) {
+      if (auto ok = archive.bytes(document.ticket); !ok) return propagate(ok);
+    }
+    const auto front = archive.bytes(front_);
+    if (!front) return propagate(front);
+    const ZipEntry& entry = archive.entry(weights_);
+    file_ = std::make_unique<Hdf5File>(entry.data_offset, entry.length, archive.options().limits);
+    file_->add(entry.data_offset, *front);
+  }
+  return file_->step([&](std::uint64_t offset, MutableByteSpan to) {
+    archive.want_part(weights_, offset - archive.entry(weights_).data_offset, to);
+  });
+}
+
+Result<ForeignParts> KerasReader::build(ZipArchive& archive) {
+  ForeignParts parts;
+  parts.format = &kKerasFormat;
+  std::vector<Hdf5Document> documents;
+  for (const Document& document : documents_) {
+    const auto bytes = archive.bytes(document.ticket);
+    if (!bytes) return propagate(bytes);
+    documents.push_back({archive.entry(document.entry).name, as_text(*bytes)});
+  }
+  std::size_t others = 0;
+  for (const ZipEntry& entry : archive.directory().entries()) {
+    others += entry.is_folder() ? 0 : 1;
+  }
+  others -= documents.size() + 1;
+  if (others > 0) {
+    parts.notes.add({.kind = Note::Kind::kLoss,
+                     .message = "the archive has " + counted(others, "further file") +
+                                ", assets of layers, which are not read"});
+  }
+  const Limits& limits = archive.options().limits;
+  if (auto ok = add_hdf5_tables(*file_, documents, limits, archive.files(), parts); !ok) {
+    return propagate(ok);
+  }
+  return parts;
+}
+
+}  // namespace espalier

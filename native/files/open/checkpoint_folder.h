@@ -13,8 +13,10 @@ namespace espalier {
 inline constexpr std::string_view kDistributedRoot = "index.espalier";
 
 /// The file to open for `path`: `path` itself, or index.espalier or .metadata in a folder of
-/// torch.distributed.checkpoint. kNotARegularFile for a folder with both, and for another folder,
-/// saying what it is and what to open if that can be told by the names in it.
+/// torch.distributed.checkpoint, or the file that the others of an Orbax checkpoint are found from;
+/// of a folder with its steps, that of the newest. kNotARegularFile for what a save of Orbax has
+/// not finished, for a folder with both, and for another folder, saying what it is and what to open
+/// if that can be told by the names in it.
 [[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);
 
 }  // namespace espalier

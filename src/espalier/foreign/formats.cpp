@@ -18,6 +18,8 @@
 #include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_opener.h"
 #include "espalier/foreign/numpy/npz_reader.h"
+#include "espalier/foreign/orbax/format.h"
+#include "espalier/foreign/orbax/opener.h"
 #include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/foreign/shards/format.h"
@@ -50,6 +52,7 @@ constexpr FileKind kFiles[] = {
     {one(kNpyFormat), looks_like_npy, make_machine<NpyOpener>},
     {{}, looks_like_zip, make_zip},
     {one(kGgufFormat), looks_like_gguf, make_machine<GgufOpener>},
+    {one(kOrbaxFormat), looks_like_orbax, make_machine<OrbaxOpener>},
     {one(kShardedFormat), looks_like_shard_index, make_sharded},
     {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
     {one(kDcpFormat), looks_like_dcp, make_machine<DcpOpener>},
@@ -87,7 +90,7 @@ constexpr Formats kFormats = [] {
 
 // Made when it is compiled: each title once, as NumPy's two formats have one.
 struct Sentence {
-  char text[200] = {};
+  char text[300] = {};
   std::size_t size = 0;
 
   constexpr void add(std::string_view part) {

@@ -10,8 +10,7 @@ namespace espalier {
 namespace {
 
 constexpr std::string_view kOrbax =
-    "it is a part of an Orbax checkpoint, which is a folder; restore that with "
-    "orbax.checkpoint and save it with espalier.save()";
+    "it is a part of an Orbax checkpoint; open the folder of that";
 constexpr std::string_view kOnnx =
     "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
     "espalier.save()";
@@ -58,7 +57,7 @@ constexpr Stranger kStrangers[] = {
     {0, "fmgg", kGgml},
     {0, "tjgg", kGgml},
     {0, "algg", kGgml},
-    {0, "\x0C\xDB\x3A\x2A", kOrbax},
+    {0, "\x0C\xDB\x20\xDE", kOrbax},
     {4, "TFL3",
      "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
      "espalier.save()"},

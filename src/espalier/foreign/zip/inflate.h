@@ -18,7 +18,10 @@ std::uint32_t crc32_after(std::uint32_t before, ByteSpan bytes);
 /// it.
 std::uint32_t crc32_joined(std::uint32_t before, std::uint32_t after, std::uint64_t length);
 
-/// Inflates one raw deflate stream. Not thread-safe.
+/// What stands around a deflate stream. The checksums of the other two are compared.
+enum class DeflateForm : std::uint8_t { kRaw, kZlib, kGzip };
+
+/// Inflates one deflate stream. Not thread-safe.
 class Inflater {
  public:
   struct Progress {
@@ -26,7 +29,7 @@ class Inflater {
     std::size_t made = 0;
   };
 
-  Inflater();
+  explicit Inflater(DeflateForm form = DeflateForm::kRaw);
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater();

@@ -104,7 +104,8 @@ def codecs(folder: pathlib.Path) -> None:
     three("z3_swapped", [10, 10], [{"name": "bytes", "configuration": {"endian": "big"}}])
     sparse = np.zeros(40, "f4")
     sparse[3] = 1
-    zarr(folder / "z2_missing", {"driver": "zarr", "metadata": {"chunks": [10], "dtype": "<f4", "fill_value": 2.5}}, sparse + 2.5)
+    zarr(folder / "z2_missing", {"driver": "zarr", "metadata": {
+        "chunks": [10], "dtype": "<f4", "fill_value": 2.5, "compressor": {"id": "zstd"}}}, sparse + 2.5)
     zarr(folder / "z3_missing", {"driver": "zarr3", "metadata": {
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [40]}}, "data_type": "float32", "fill_value": "NaN",
         "codecs": [shard([10], [BYTES])]}}, np.where(sparse == 1, sparse, np.nan).astype("f4"))
@@ -185,10 +186,10 @@ def move_below(path: pathlib.Path) -> None:
             at += 1
         at += 1
     at += 1 + 1
-    assert body[at] == 1 and body[at + 2] == 0, "the manifest has one file, without a base path"
-    size = body[at + 1]
-    name = b"ocdbt.process_0/" + body[at + 3 : at + 3 + size]
-    body = body[:at] + bytes([1, len(name), 16]) + name + body[at + 3 + size :]
+    # Of the version before all was written, an empty one; and of the root, without a base path.
+    assert body[at : at + 6] == b"\2\0\0\x22\0\0"
+    base = b"ocdbt.process_0/"
+    body = body[:at] + bytes([2, 0, 0, 0x22 + len(base), 0, len(base)]) + base + body[at + 6 :]
     packed = inner[:4] + (12 + 2 + len(body) + 4).to_bytes(8, "little") + b"\0\0" + body
     (path / "manifest.ocdbt").write_bytes(packed + crc32c(packed).to_bytes(4, "little"))
     shutil.move(path / "ocdbt.process_0/_METADATA", path / "_METADATA")

@@ -316,7 +316,8 @@ TEST_CASE("Orbax: a chunk that makes more or less than its shape is damage") {
     folder.write_leaf(entries, {"w"});
     const auto file = folder.open();
     REQUIRE(file);
-    check_error(file->elements<std::int32_t>("w"), ErrorCode::kForeignInvalid, "", "a stored chunk of the array");
+    check_error(file->elements<std::int32_t>("w"), ErrorCode::kForeignInvalid, "",
+                "a stored chunk of the array");
   }
 }
 

@@ -21,7 +21,7 @@ namespace espalier {
 /// A value of the database.
 struct OcdbtValue {
   /// Where its bytes lie in a file; that they do has not been checked.
-  Extent extent;
+  Extent extent = {};
   /// Or, of a short one, the bytes themselves, which keeper() keeps.
   ByteSpan inline_bytes = {};
   bool is_inline = false;

@@ -6,13 +6,14 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/little_endian.h"
+#include "espalier/foreign/common/json_text.h"
 #include "espalier/format/table_builder.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {
 
-using Type = OrbaxNode::Type;
+using OrbaxType = OrbaxNode::Type;
 
 constexpr std::string_view kZarr2 = ".zarray";
 constexpr std::string_view kZarr3 = "zarr.json";
@@ -21,9 +22,6 @@ constexpr std::uint32_t kMostRichDepth = 200;
 // A byte of zstd or deflate makes fewer.
 constexpr std::uint64_t kMostForByte = 64 * 1024;
 
-std::string_view text_of(std::optional<JsonRef> json) {
-  return json ? json->text().value_or(std::string_view()) : std::string_view();
-}
 bool is_true(JsonRef json, std::string_view name) {
   const auto member = json.member(name);
   return member && member->boolean() == true;
@@ -356,11 +354,11 @@ class OrbaxItem::Builder {
  private:
   // Without _METADATA: what dots in names stand for is unknown.
   OrbaxItemTree flat_tree() {
-    OrbaxItemTree read{.root = parts_.tree.add({.type = Type::kDict})};
+    OrbaxItemTree read{.root = parts_.tree.add({.type = OrbaxType::kDict})};
     for (const auto& [name, array] : item_.arrays_) {
       OrbaxLeaf leaf{.name = name, .path = path_, .value_type = "jax.Array"};
       append_path(leaf.path, KeyView::of(std::string_view(name)), DigitMark::kNever);
-      leaf.node = parts_.tree.add({.type = Type::kNull});
+      leaf.node = parts_.tree.add({.type = OrbaxType::kNull});
       parts_.tree.add_child(read.root, name, leaf.node);
       read.leaves.push_back(std::move(leaf));
     }
@@ -397,7 +395,7 @@ class OrbaxItem::Builder {
     if (type == "string") {
       const auto text = strings_ ? strings_->member(leaf.name) : std::nullopt;
       if (text && text->text()) {
-        node = {.type = Type::kText, .text = *text->text()};
+        node = {.type = OrbaxType::kText, .text = *text->text()};
       } else {
         note(Note::Kind::kLoss, leaf, "_strings.json does not have this text");
       }
@@ -406,7 +404,9 @@ class OrbaxItem::Builder {
     if (type == "None" || type == "NamedTuple") return;
     if (type == "Dict" || type == "List" || type == "Tuple") {
       if (node.is_container()) return;
-      node.type = type == "Dict" ? Type::kDict : type == "List" ? Type::kList : Type::kTuple;
+      node.type = type == "Dict"   ? OrbaxType::kDict
+                  : type == "List" ? OrbaxType::kList
+                                   : OrbaxType::kTuple;
       return;
     }
     const auto found = item_.arrays_.find(leaf.name);
@@ -433,8 +433,9 @@ class OrbaxItem::Builder {
   }
 
   static OrbaxNode unknown() {
-    return {.type = Type::kPlaceholder,
-            .tensor = {.dtype = DType::kOpaque, .block = {"unknown", 1, 1}, .shape = {1}}};
+    return {.type = OrbaxType::kPlaceholder,
+            .tensor = {
+                .dtype = DType::kOpaque, .block = {"unknown", 1, 1}, .shape = {1}, .strides = {}}};
   }
 
   // What makes verification fail, and a conversion of the whole.
@@ -456,15 +457,16 @@ class OrbaxItem::Builder {
         array.chunks.push_back({number, {file, 0, entry.length}});
       }
     }
-    OrbaxNode node{.type = Type::kTensor,
-                   .tensor = {.dtype = zarr.dtype, .block = zarr.block, .shape = zarr.shape}};
+    OrbaxNode node{
+        .type = OrbaxType::kTensor,
+        .tensor = {.dtype = zarr.dtype, .block = zarr.block, .shape = zarr.shape, .strides = {}}};
     if (zarr.dtype == DType::kOpaque && zarr.shape.empty()) node.tensor.shape.push_back(1);
     const auto key = random_keys_.find(leaf.name);
     if (key != random_keys_.end()) {
       node.label = std::string(kKeyLabel) + std::string(key->second);
     }
     if (const std::string why = defect_of(array); !why.empty()) {
-      node.type = Type::kPlaceholder;
+      node.type = OrbaxType::kPlaceholder;
       parts_.tree[leaf.node] = std::move(node);
       return is_damage_ ? contradict(leaf, why)
                         : note(Note::Kind::kLoss, leaf, "this array cannot be read: " + why);
@@ -568,11 +570,11 @@ class OrbaxItem::Builder {
     const auto made = stream->feed({}, {}, out);
     if (!made || *made != out.size() || !stream->finish()) return false;
     if (zarr.dtype == DType::kBool) {
-      node = {.type = Type::kBool, .integer = std::to_integer<int>(bytes[0]) != 0 ? 1 : 0};
+      node = {.type = OrbaxType::kBool, .integer = std::to_integer<int>(bytes[0]) != 0 ? 1 : 0};
     } else if (zarr.dtype == DType::kI64) {
-      node = {.type = Type::kInteger, .integer = load_le<std::int64_t>(bytes)};
+      node = {.type = OrbaxType::kInteger, .integer = load_le<std::int64_t>(bytes)};
     } else {
-      node = {.type = Type::kReal, .real = load_le<double>(bytes)};
+      node = {.type = OrbaxType::kReal, .real = load_le<double>(bytes)};
     }
     return true;
   }

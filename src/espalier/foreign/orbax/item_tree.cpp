@@ -5,20 +5,17 @@
 #include <map>
 #include <utility>
 
+#include "espalier/foreign/common/json_text.h"
 #include "espalier/key_path.h"
 
 namespace espalier {
 namespace {
 
-using Type = OrbaxNode::Type;
+using OrbaxType = OrbaxNode::Type;
 
 tl::unexpected<Error> bad_tree(const std::string& why) {
   return fail(ErrorCode::kForeignInvalid, "_METADATA does not describe a tree as Orbax does: " +
                                               why + "; copy or download the checkpoint again");
-}
-
-std::string_view text_of(std::optional<JsonRef> json) {
-  return json ? json->text().value_or(std::string_view()) : std::string_view();
 }
 
 std::optional<std::size_t> position_of(std::string_view key) {
@@ -35,7 +32,7 @@ class TreeReader {
       : tree_(tree), notes_(notes), path_(std::move(path)) {}
 
   Result<OrbaxItemTree> read(JsonRef entries, std::optional<JsonRef> rich) {
-    OrbaxItemTree read{.root = tree_.add({.type = Type::kDict})};
+    OrbaxItemTree read{.root = tree_.add({.type = OrbaxType::kDict})};
     parts_[read.root] = {};
     for (const auto& [key_path, entry] : entries.members()) {
       auto leaf = add_entry(read.root, entry, entries.size() == 1);
@@ -71,7 +68,7 @@ class TreeReader {
     if (left == 0) {
       // A value alone is the whole tree.
       if (!is_only) return bad_tree("an entry without keys is beside others");
-      tree_[root].type = Type::kNull;
+      tree_[root].type = OrbaxType::kNull;
       return leaf;
     }
     for (const JsonRef key : *keys) {
@@ -84,7 +81,7 @@ class TreeReader {
       if (part == parts_.end()) return bad_tree("a value has others below it");
       const auto [found, is_new] = part->second.children.emplace(*text, 0);
       if (is_new) {
-        found->second = tree_.add({.type = left > 0 ? Type::kDict : Type::kNull});
+        found->second = tree_.add({.type = left > 0 ? OrbaxType::kDict : OrbaxType::kNull});
         tree_.add_child(parent, *text, found->second);
         if (type == 1u) ++part->second.positions;
       } else if (left == 0) {
@@ -114,7 +111,7 @@ class TreeReader {
     }
     if (part.positions == children.size() && placed == children.size()) {
       children = std::move(elements);
-      tree_[node].type = Type::kList;
+      tree_[node].type = OrbaxType::kList;
       return;
     }
     notes_.add({Note::Kind::kWarning, part.path,
@@ -132,19 +129,19 @@ class TreeReader {
         json.is_object() ? text_of(json.member("category")) : std::string_view();
     const std::string_view name = entries ? text_of(json.member("clazz")) : std::string_view();
     if (entries && entries->is_array() && entries->size() == node.children.size()) {
-      if (category == "custom" && name == "tuple" && node.type == Type::kList) {
-        node.type = Type::kTuple;
+      if (category == "custom" && name == "tuple" && node.type == OrbaxType::kList) {
+        node.type = OrbaxType::kTuple;
         return enrich_elements(node, *entries);
       }
-      if (category == "namedtuple" && node.type == Type::kDict &&
+      if (category == "namedtuple" && node.type == OrbaxType::kDict &&
           make_record(node, json, *entries)) {
         return;
       }
     }
-    if (json.is_array() && node.type == Type::kList && json.size() == node.children.size()) {
+    if (json.is_array() && node.type == OrbaxType::kList && json.size() == node.children.size()) {
       return enrich_elements(node, json);
     }
-    if (!json.is_object() || node.type != Type::kDict) return;
+    if (!json.is_object() || node.type != OrbaxType::kDict) return;
     for (const auto& [key, value] : json.members()) {
       for (const auto& child : node.children) {
         if (child.key == key) enrich(child.node, value);
@@ -170,7 +167,7 @@ class TreeReader {
       values.emplace_back(child->node, *value);
     }
     node.children = std::move(fields);
-    node.type = Type::kRecord;
+    node.type = OrbaxType::kRecord;
     // A label, as classes of other files have: nothing is imported by it.
     const std::string module(text_of(json.member("module")));
     node.label = (module.empty() ? "" : module + ".") + std::string(text_of(json.member("clazz")));

@@ -29,7 +29,7 @@ struct OrbaxLeaf {
 
 struct OrbaxItemTree {
   std::uint32_t root = 0;
-  std::vector<OrbaxLeaf> leaves;
+  std::vector<OrbaxLeaf> leaves = {};
 };
 
 /// Makes the branches of `metadata`, the object of _METADATA, in `tree`. `rich` is the root of its

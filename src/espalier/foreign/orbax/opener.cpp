@@ -16,7 +16,8 @@
 namespace espalier {
 namespace {
 
-constexpr std::uint64_t kMostFiles = std::uint64_t{std::numeric_limits<std::uint16_t>::max()} + 1;
+constexpr std::uint64_t kMostOrbaxFiles =
+    std::uint64_t{std::numeric_limits<std::uint16_t>::max()} + 1;
 constexpr std::string_view kManifest = "manifest.ocdbt";
 constexpr std::string_view kTree = "_METADATA";
 constexpr std::string_view kCheckpoint = "_CHECKPOINT_METADATA";
@@ -268,7 +269,7 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
   FileEntry file;
   const auto close = [&]() -> Result<void> {
     if (group.empty()) return {};
-    if (files().size() >= kMostFiles) {
+    if (files().size() >= kMostOrbaxFiles) {
       return fail(ErrorCode::kLimitExceeded,
                   "the checkpoint has more than 65535 files, with those that are made when they "
                   "are read");

@@ -33,11 +33,11 @@ class OrbaxOpener final : public StepOpener {
  private:
   // An item that may hold arrays, or JSON.
   struct Item {
-    std::string name;  // empty if the folder itself is the item
-    std::string handler;
-    std::unique_ptr<OrbaxItem> item;
-    WholeFile json;      // NAME/metadata
-    WholeFile new_json;  // NAME/data.json, as newer versions call it
+    std::string name = {};  // empty if the folder itself is the item
+    std::string handler = {};
+    std::unique_ptr<OrbaxItem> item = nullptr;
+    WholeFile json = {};      // NAME/metadata
+    WholeFile new_json = {};  // NAME/data.json, as newer versions call it
     bool is_done = false;
     std::optional<Error> problem = std::nullopt;
   };

@@ -34,47 +34,47 @@ class OrbaxSource {
   Children children(Node node) const { return Children(tree_[node]); }
 
   bool add(TableBuilder& builder, Node number, bool) const {
-    using Type = OrbaxNode::Type;
+    using OrbaxType = OrbaxNode::Type;
     const OrbaxNode& node = tree_[number];
     if (!node.label.empty()) builder.label(node.label);
     switch (node.type) {
-      case Type::kDict:
+      case OrbaxType::kDict:
         builder.container(Kind::kDict);
         break;
-      case Type::kList:
+      case OrbaxType::kList:
         builder.container(Kind::kList);
         break;
-      case Type::kTuple:
+      case OrbaxType::kTuple:
         builder.container(Kind::kTuple);
         break;
-      case Type::kRecord:
+      case OrbaxType::kRecord:
         builder.container(Kind::kRecord);
         break;
-      case Type::kNull:
+      case OrbaxType::kNull:
         builder.null();
         break;
-      case Type::kBool:
+      case OrbaxType::kBool:
         builder.boolean(node.integer != 0);
         break;
-      case Type::kInteger:
+      case OrbaxType::kInteger:
         builder.integer(node.integer);
         break;
-      case Type::kUnsigned:
+      case OrbaxType::kUnsigned:
         // 64 bits are within every limit.
         if (const auto big = BigInt::from_decimal(std::to_string(node.number))) {
           builder.bigint(big->bytes());
         }
         break;
-      case Type::kReal:
+      case OrbaxType::kReal:
         builder.real(node.real);
         break;
-      case Type::kText:
+      case OrbaxType::kText:
         builder.string(node.text);
         break;
-      case Type::kTensor:
+      case OrbaxType::kTensor:
         add_foreign_tensor(builder, node.tensor);
         break;
-      case Type::kPlaceholder:
+      case OrbaxType::kPlaceholder:
         builder.placeholder({node.tensor.dtype, node.tensor.shape, node.tensor.block});
         break;
     }
@@ -89,23 +89,23 @@ class OrbaxSource {
 
 // It recurses as deep as the JSON is nested, which its parser has limited.
 std::uint32_t OrbaxTree::add_json(JsonRef json) {
-  using Type = OrbaxNode::Type;
-  OrbaxNode node{.type = Type::kNull};
+  using OrbaxType = OrbaxNode::Type;
+  OrbaxNode node{.type = OrbaxType::kNull};
   if (const auto flag = json.boolean()) {
-    node = {.type = Type::kBool, .integer = *flag ? 1 : 0};
+    node = {.type = OrbaxType::kBool, .integer = *flag ? 1 : 0};
   } else if (const auto integer = json.int64()) {
-    node = {.type = Type::kInteger, .integer = *integer};
+    node = {.type = OrbaxType::kInteger, .integer = *integer};
   } else if (const auto number = json.uint64()) {
-    node = {.type = Type::kUnsigned, .number = *number};
+    node = {.type = OrbaxType::kUnsigned, .number = *number};
   } else if (const auto real = json.real()) {
-    node = {.type = Type::kReal, .real = *real};
+    node = {.type = OrbaxType::kReal, .real = *real};
   } else if (const auto text = json.text()) {
-    node = {.type = Type::kText, .text = *text};
+    node = {.type = OrbaxType::kText, .text = *text};
   } else if (json.is_array()) {
-    node.type = Type::kList;
+    node.type = OrbaxType::kList;
     for (const JsonRef element : json) node.children.push_back({{}, add_json(element)});
   } else if (json.is_object()) {
-    node.type = Type::kDict;
+    node.type = OrbaxType::kDict;
     for (const auto& [name, value] : json.members())
       node.children.push_back({name, add_json(value)});
   }

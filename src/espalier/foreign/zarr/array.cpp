@@ -11,6 +11,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/json_tree.h"
 #include "espalier/base/little_endian.h"
+#include "espalier/foreign/common/json_text.h"
 #include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/tree/encode_elements.h"
 
@@ -93,10 +94,6 @@ std::optional<std::vector<std::uint64_t>> numbers_of(std::optional<JsonRef> json
     numbers.push_back(*number);
   }
   return numbers;
-}
-
-std::string_view text_of(std::optional<JsonRef> json) {
-  return json ? json->text().value_or(std::string_view()) : std::string_view();
 }
 
 std::optional<std::uint64_t> product(const std::vector<std::uint64_t>& factors,

@@ -6,8 +6,12 @@
 
 namespace espalier {
 
+// The last one is no file: what people call a folder that they want to have.
 inline constexpr FormatEnding kOrbaxEndings[] = {
-    {"_CHECKPOINT_METADATA"}, {"_METADATA"}, {"manifest.ocdbt"}};
+    {"_CHECKPOINT_METADATA"},
+    {"_METADATA"},
+    {"manifest.ocdbt"},
+    {".orbax", "a folder of Orbax, which Python's espalier.save_orbax() makes"}};
 inline constexpr FormatInfo kOrbaxFormat{
     .name = "orbax", .title = "Orbax", .endings = kOrbaxEndings, .needs_folder = true};
 

@@ -10,6 +10,8 @@
 namespace espalier {
 namespace {
 
+using OrbaxType = OrbaxNode::Type;
+
 // For TreeWalk.
 class OrbaxSource {
  public:
@@ -34,7 +36,6 @@ class OrbaxSource {
   Children children(Node node) const { return Children(tree_[node]); }
 
   bool add(TableBuilder& builder, Node number, bool) const {
-    using OrbaxType = OrbaxNode::Type;
     const OrbaxNode& node = tree_[number];
     if (!node.label.empty()) builder.label(node.label);
     switch (node.type) {
@@ -89,7 +90,6 @@ class OrbaxSource {
 
 // It recurses as deep as the JSON is nested, which its parser has limited.
 std::uint32_t OrbaxTree::add_json(JsonRef json) {
-  using OrbaxType = OrbaxNode::Type;
   OrbaxNode node{.type = OrbaxType::kNull};
   if (const auto flag = json.boolean()) {
     node = {.type = OrbaxType::kBool, .integer = *flag ? 1 : 0};

@@ -83,7 +83,7 @@ std::optional<fs::path> orbax_file(const fs::path& folder) {
 }
 
 // The number at the end of the name of a step's folder: "1000" or "checkpoint_1000".
-std::optional<std::uint64_t> step_of(std::string_view name) {
+std::optional<std::uint64_t> orbax_step_of(std::string_view name) {
   const std::size_t before = name.find_last_not_of("0123456789");
   const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
   if (begin == name.size() || (begin > 0 && name[before] != '_')) return std::nullopt;
@@ -105,7 +105,7 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
       continue;
     }
     const auto file = orbax_file(folder / name);
-    const auto step = step_of(name);
+    const auto step = orbax_step_of(name);
     if (!step) {
       if (file) items.emplace_back(name, *file);
       continue;

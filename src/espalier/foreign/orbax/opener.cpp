@@ -140,9 +140,9 @@ Result<void> OrbaxOpener::add_item(std::string name, std::string handler) {
 
 Result<bool> OrbaxOpener::step_item(Item& item) {
   if (item.item) return item.item->step();
-  const auto old = item.json.step(folder_, options().limits);
+  auto old = item.json.step(folder_, options().limits);
   if (!old) return old;
-  const auto now = item.new_json.step(folder_, options().limits);
+  auto now = item.new_json.step(folder_, options().limits);
   if (!now) return now;
   return *old && *now;
 }

@@ -346,9 +346,9 @@ class Matcher:
         return _Rebuilt(template, items)
 
     def _order_as(self, wanted: int, label: str | None, node: int, kind: int) -> list[int] | None:
-        """The children of a container that can stand for one of another kind: a dict for a record with the same names, as exports
-        and other libraries have it, a dict whose keys are positions for a list, and a list for a tuple, as Orbax saves it. None if it
-        cannot."""
+        """The children of a container that can stand for one of another kind: a dict for a record with the same names, as
+        exports and other libraries have it, a dict whose keys are positions for a list, and a list for a tuple, as Orbax saves
+        it. None if it cannot."""
         if wanted in (DICT, RECORD) and kind in (DICT, RECORD):
             return list(self._file.children(node))
         if wanted == TUPLE and kind == LIST and label not in _WHOLE:

@@ -251,8 +251,8 @@ def arrays(folder: pathlib.Path) -> dict[str, typing.Any]:
             array = ts.open({"driver": driver, "kvstore": kvstore}).result().read().result()
             if array.dtype.name == "int4":
                 array = array.astype("i1")
-            found[name] = {"shape": array.shape, "dtype": array.dtype.name,
-                           "sha256": hashlib.sha256(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))).tobytes()).hexdigest()}
+            data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"))).tobytes()
+            found[name] = {"shape": array.shape, "dtype": array.dtype.name, "sha256": hashlib.sha256(data).hexdigest()}
     return found
 
 

@@ -21,7 +21,6 @@ import unittest
 ESPALIER = os.environ["ESPALIER"]
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = json.loads((HERE / "expected.json").read_text())
-DTYPES = {"bool": "bool", "bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3fn", "complex64": "c64"}
 # Those that do not open, and why.
 REFUSED = {
     "missing_pytree_data_dir_d": "a node of the OCDBT database lies in it",
@@ -122,7 +121,8 @@ class Orbax(unittest.TestCase):
 
     def test_steps_items_and_files(self) -> None:
         def first(path: str) -> str:
-            return subprocess.run([ESPALIER, "show", self.folder / path, "w"], capture_output=True, text=True, check=True).stdout
+            command = [ESPALIER, "show", self.folder / path, "w"]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
         self.assertIn("[10.0, 10.0, 10.0]", first("manager"))  # the newest
         self.assertIn("[5.0, 5.0, 5.0]", first("manager/5"))

@@ -9,8 +9,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::string_view kOrbax =
-    "it is a part of an Orbax checkpoint; open the folder of that";
+constexpr std::string_view kOrbax = "it is a part of an Orbax checkpoint; open the folder of that";
 constexpr std::string_view kOnnx =
     "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
     "espalier.save()";

@@ -57,7 +57,7 @@ std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out, std::uint32
   const auto wants = opening->machine->wants();
   for (std::uint32_t i = 0; i < std::min<std::size_t>(capacity, wants.size()); ++i) {
     const espalier::WantedFile& file = wants[i];
-    out[i] = {file.number, is_sibling_name(file.name) ? 1u : 0u, text_of(file.name)};
+    out[i] = {file.number, has_allowed_name(file) ? 1u : 0u, text_of(file.name)};
   }
   return static_cast<std::uint32_t>(wants.size());
 }

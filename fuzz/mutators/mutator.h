@@ -54,8 +54,8 @@ Bytes mutate_onnx(const Bytes& file, std::size_t most, testing::Random& random,
 Bytes mutate_files(const Bytes& files, std::size_t most, testing::Random& random,
                    const MutateBytes& mutate);
 
-/// The index of a TensorFlow checkpoint and its first shard: an entry, or a string such as the graph
-/// of objects. Checksums are right. False, and nothing is changed, if the first file is none.
+/// The index of a TensorFlow checkpoint and its first shard: an entry, or a string such as the
+/// graph of objects. Checksums are right. False, and nothing is changed, if the first file is none.
 bool mutate_tensorflow(std::vector<Bytes>& files, std::size_t spare, testing::Random& random,
                        const MutateBytes& mutate);
 

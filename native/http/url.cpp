@@ -215,11 +215,14 @@ Result<Url> resolve_redirect(const Url& base, const std::string& location) {
 }
 
 Result<Url> sibling_url(const Url& url, const std::string& name) {
-  // These are folders.
-  if (name == "." || name == "..") return not_a_url();
+  // These lead out of the folder, or to the server's root.
+  const std::string parts = "/" + name + "/";
+  for (const char* const part : {"/./", "/../", "//"}) {
+    if (parts.find(part) != std::string::npos) return not_a_url();
+  }
   std::string segment = "./";
   for (const char c : name) {
-    if (is_digit(c) || is_letter(c) || c == '-' || c == '.' || c == '~') {
+    if (is_digit(c) || is_letter(c) || c == '-' || c == '.' || c == '~' || c == '/') {
       segment += c;
     } else {
       append_escaped(segment, c);

@@ -34,9 +34,10 @@ struct Url {
 /// `location` is dropped: the server must not choose as whom to log in.
 [[nodiscard]] Result<Url> resolve_redirect(const Url& base, const std::string& location);
 
-/// The URL of the file `name` in the folder of `url`, without the query of `url`, which may be a
-/// signature for that file alone. `name` comes from a file: it is encoded as one segment, because
-/// "a?b=c", "%2e%2e" and "//host" would lead elsewhere. "." and ".." are kInvalidArgument.
+/// The URL of the file `name` in the folder of `url` or in one below it ("d/0f"), without the query
+/// of `url`, which may be a signature for that file alone. `name` comes from a file: each part is
+/// encoded as one segment, because "a?b=c" and "%2e%2e" would lead elsewhere. Parts that are empty,
+/// "." or ".." are kInvalidArgument.
 [[nodiscard]] Result<Url> sibling_url(const Url& url, const std::string& name);
 
 /// The last segment of the URL's path: the name that the file would have when it is downloaded. May

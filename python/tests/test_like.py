@@ -244,3 +244,20 @@ def test_a_load_of_nothing_is_told(file):
         espalier.load(file, like={"w": F32}, strict="file")
     assert caught.value.ledger.missing == ["w"]
     assert espalier.load(file, like={"f": max}, strict="file") == {"f": max}
+
+
+class Nothing(typing.NamedTuple):
+    """As optax's EmptyState."""
+
+
+def test_a_list_stands_for_a_tuple_and_null_for_what_has_no_values(file):
+    # What Orbax saves of optax's states: tuples are lists, named tuples are dicts or None.
+    espalier.save(file, {"opt": [{"count": 3, "mu": {"w": F32}}, None]}, sync=False)
+    back, ledger = espalier.load(file, like={"opt": (Adam(0, {"w": F32}), Nothing())}, strict=False)
+    assert type(back["opt"]) is tuple and type(back["opt"][0]) is Adam and back["opt"][0].count == 3
+    assert same(back["opt"][0].mu["w"], F32) and back["opt"][1] == Nothing()
+    assert "opt/1" in ledger.kept and "opt" in [each.path for each in ledger.relabelled]
+    # A record with values is not null, and a tuple not a list.
+    for template in ({"opt": [ANY, Adam(0, {"w": F32})]}, {"opt": (ANY, (F32,))}):
+        with pytest.raises(espalier.TreeMismatch, match="opt/1: null in the file"):
+            espalier.load(file, like=template)

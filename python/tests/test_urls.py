@@ -370,7 +370,7 @@ def test_further_files_lie_beside_the_first(memory):
     with espalier.open(f"memory://m/{index}") as opened:
         assert "model-00003-of-00016.safetensors" in opened.notes[0].message and opened.notes[0].kind == "loss"
     for url, beside in {
-        "https://user:pw@host/a%20b/x.json?k=v/w#f": "https://user:pw@host/a%20b/n%2F%3F%20",
+        "https://user:pw@host/a%20b/x.json?k=v/w#f": "https://user:pw@host/a%20b/n/%3F%20",
         "s3://bucket/x.json": "s3://bucket/n/? ",
         "memory://x.json": "memory:///n/? ",
         "zip://in/x.json::https://host/a.zip": "zip://in/n/? ::https://host/a.zip",

@@ -748,8 +748,6 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
     check_error(CheckpointFile::open(inner), ErrorCode::kNotARegularFile, "", message);
   };
   says("model.safetensors.index.json", "open its file model.safetensors.index.json");
-  says("manifest.ocdbt", "it is a checkpoint of Orbax");
-  says("_CHECKPOINT_METADATA", "it is a checkpoint of Orbax");
   says("saved_model.pb", "it is a SavedModel of TensorFlow");
   says("ckpt-1.data-00000-of-00001", "it holds a checkpoint of TensorFlow");
   says("__0_0.distcp", "without their .metadata");
@@ -782,14 +780,6 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   }
   check_error(CheckpointFile::open(steps), ErrorCode::kNotARegularFile, "",
               "open one of them, such as the newest, step_100000000.espalier");
-  // Of Orbax's CheckpointManager: a folder for each step, with one for each item.
-  for (const char* mark : {"1000/_CHECKPOINT_METADATA", "1000/default/_METADATA"}) {
-    const fs::path inner = folder / fs::path(mark).filename();
-    fs::create_directories((inner / mark).parent_path());
-    REQUIRE(testing::write_whole(inner / mark, as_bytes(std::string_view("x"))));
-    check_error(CheckpointFile::open(inner), ErrorCode::kNotARegularFile, "",
-                "it holds checkpoints of Orbax; restore one, such as 1000, with orbax.checkpoint");
-  }
 }
 
 TEST_CASE("Only pickles of the right class look like a distributed checkpoint") {

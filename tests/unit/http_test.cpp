@@ -76,11 +76,15 @@ TEST_CASE("a URL's file has a name") {
 
 TEST_CASE("siblings stay in the folder") {
   const auto base = *parse_url("https://me:secret@host/a/index.json?signature=x");
-  CHECK_FALSE(sibling_url(base, ".."));
+  for (const char* name :
+       {"..", "../x", "d/../../x", "d/.", "//other/x", "http://other/x", "/x", "d/"}) {
+    CAPTURE(name);
+    CHECK_FALSE(sibling_url(base, name));
+  }
+  CHECK(sibling_url(base, "d/a b")->text == "https://host/a/d/a%20b");
   CHECK(sibling_url(base, "model-1.safetensors")->text == "https://host/a/model-1.safetensors");
   CHECK(sibling_url(base, "model-1.safetensors")->user == "me");
-  for (const char* name :
-       {"//other/x", "http://other/x", "../x", "a?b=c", "a#b", "%2e%2e", "..\\x", "x:y", " "}) {
+  for (const char* name : {"a?b=c", "a#b", "%2e%2e", "..\\x", "x:y", " "}) {
     CAPTURE(name);
     const auto url = sibling_url(base, name);
     REQUIRE(url);

@@ -34,6 +34,30 @@ TEST_CASE("Wanted files are numbered from 1, and answered in order") {
   CHECK(files.all().size() == 3);
 }
 
+TEST_CASE("a wanted file is beside the first, or below its folder for formats that say so") {
+  const auto is_allowed = [](const char* name, FilePlace place) {
+    WantedFiles files{Limits()};
+    REQUIRE(files.want({name}, place));
+    return has_allowed_name(files.waiting()[0]);
+  };
+  for (const char* name : {"a", ".a", "a..b", "d/0f", "ocdbt.process_0/d/0f", "a/b/c/\xC3\xA9 x"}) {
+    CAPTURE(name);
+    CHECK(is_allowed(name, FilePlace::kBelow));
+    CHECK(is_allowed(name, FilePlace::kBeside) ==
+          (std::string(name).find('/') == std::string::npos));
+  }
+  const std::string deep = "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a";
+  CHECK(is_allowed(deep.c_str(), FilePlace::kBelow));
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string("/a"), std::string("a/"),
+        std::string("a//b"), std::string("../a"), std::string("a/../b"), std::string("a/./b"),
+        std::string("a\\b"), std::string("C:a/b"), std::string("a/b\n"), deep + "/a"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_allowed(name.c_str(), FilePlace::kBelow));
+    CHECK_FALSE(is_allowed(name.c_str(), FilePlace::kBeside));
+  }
+}
+
 TEST_CASE("No more files are wanted than Limits::files, however they are asked for") {
   struct Case {
     std::uint32_t limit;

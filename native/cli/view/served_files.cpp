@@ -53,7 +53,7 @@ Result<Opened> open_served(const std::string& name, bool force) {
     if (entry.name.empty() || entry.maker || entry.problem) continue;
     // A checkpoint can name any file beside it: only one that turned out to be a part is served.
     if (!used.contains(number) && entry.checksums.empty()) continue;
-    auto sibling = open_regular_file(path->parent_path() / entry.name);
+    auto sibling = open_regular_file_below(path->parent_path(), entry.name);
     if (!sibling) return propagate(sibling);
     opened.siblings.emplace_back(entry.name, std::move(*sibling));
   }

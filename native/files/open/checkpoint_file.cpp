@@ -16,6 +16,7 @@
 #include "files/open/file_set_opener.h"
 #include "files/open/machine_opening.h"
 #include "files/open/reading.h"
+#include "files/open/source_below.h"
 #include "files/os/about_file.h"
 #include "files/os/huge_pages.h"
 #include "files/os/out_of_memory.h"
@@ -66,7 +67,7 @@ Result<CheckpointFile> MachineOpening::open(const std::filesystem::path& file_or
     if (beside.name.empty()) beside.name = path.filename().string();
     if (!beside.sibling) {
       beside.sibling = [&](const std::string& name) {
-        return open_source(path.parent_path() / name, options.access);
+        return open_source_below(path.parent_path(), name, options.access);
       };
     }
     auto file = open(std::move(*source), beside, make_machine);

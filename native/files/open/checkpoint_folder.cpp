@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "espalier/foreign/format_names.h"
@@ -32,15 +34,6 @@ struct Folder {
 };
 // The first one of which the folder has a file counts.
 constexpr Folder kFolders[] = {
-    {"manifest.ocdbt",
-     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
-     "espalier.save()"},
-    {"_CHECKPOINT_METADATA",
-     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
-     "espalier.save()"},
-    {"_METADATA",
-     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
-     "espalier.save()"},
     {"zarr.json", kZarr},
     {".zgroup", kZarr},
     {".zarray", kZarr},
@@ -72,16 +65,78 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// A folder in it that is a checkpoint of Orbax: its CheckpointManager makes one for each step, with
-// a folder for each item.
-std::optional<std::string> find_orbax_step(const fs::path& folder,
-                                           const std::vector<std::string>& names) {
+// In the name of a folder that a save of Orbax has not finished.
+constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
+
+bool is_unfinished(const fs::path& path) {
   std::error_code error;
-  for (const std::string& name : names) {
-    for (const char* mark : {"_CHECKPOINT_METADATA", "_METADATA", "default/_METADATA",
-                             "default/manifest.ocdbt", "state/_METADATA"}) {
-      if (fs::exists(folder / name / mark, error)) return name;
+  for (const fs::path& part : fs::absolute(path, error)) {
+    if (part.native().find(kUnfinished) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// The file of an Orbax checkpoint, or of an item of one, that all others are found from.
+std::optional<fs::path> orbax_file(const fs::path& folder) {
+  std::error_code error;
+  for (const char* const name : {"_CHECKPOINT_METADATA", "_METADATA", "manifest.ocdbt"}) {
+    if (fs::exists(folder / name, error)) return folder / name;
+  }
+  return std::nullopt;
+}
+
+// The number at the end of the name of a step's folder: "1000" or "checkpoint_1000".
+std::optional<std::uint64_t> orbax_step_of(std::string_view name) {
+  const std::size_t before = name.find_last_not_of("0123456789");
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  if (begin == name.size() || (begin > 0 && name[before] != '_')) return std::nullopt;
+  std::uint64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data() + begin, name.data() + name.size(), step);
+  return error == std::errc{} ? std::optional(step) : std::nullopt;
+}
+
+// What to open in the folder of a CheckpointManager of Orbax, which has a folder for each step, or
+// in a checkpoint that does not list its items. Nothing if it is neither.
+std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
+  std::optional<std::uint64_t> newest;
+  std::optional<fs::path> file_of_newest;
+  std::vector<std::pair<std::string, fs::path>> items;
+  bool has_unfinished = false;
+  for (const std::string& name : names_in(folder)) {
+    if (name.find(kUnfinished) != std::string::npos) {
+      has_unfinished = true;
+      continue;
     }
+    const auto file = orbax_file(folder / name);
+    const auto step = orbax_step_of(name);
+    if (!step) {
+      if (file) items.emplace_back(name, *file);
+      continue;
+    }
+    std::optional<fs::path> inside = file;
+    if (!inside) {
+      for (const std::string& item : names_in(folder / name)) {
+        if (orbax_file(folder / name / item)) inside = folder / name;
+      }
+    }
+    if (!inside || (newest && *newest > *step)) continue;
+    newest = *step;
+    file_of_newest = inside;
+  }
+  if (newest) return file_to_open(*file_of_newest);
+  if (items.size() == 1) return items[0].second;
+  if (!items.empty()) {
+    std::string list;
+    for (const auto& [name, file] : items) list += (list.empty() ? "" : ", ") + name;
+    return fail(ErrorCode::kNotARegularFile,
+                "this is a folder with several items of Orbax and without the _CHECKPOINT_METADATA "
+                "that would name them; open one of these folders in it: " +
+                    list);
+  }
+  if (has_unfinished) {
+    return fail(ErrorCode::kNotARegularFile,
+                "this is a folder of Orbax in which no save has finished: what a save has not "
+                "finished is called *.orbax-checkpoint-tmp*");
   }
   return std::nullopt;
 }
@@ -134,10 +189,6 @@ std::string describe(const fs::path& folder) {
   if (const auto* const file = find_file(names, false)) {
     return "it holds checkpoints; open one of them, such as " + *file;
   }
-  if (const auto step = find_orbax_step(folder, names)) {
-    return "it holds checkpoints of Orbax; restore one, such as " + *step +
-           ", with orbax.checkpoint and save it with espalier.save()";
-  }
   if (names.empty()) return "it is empty; check that this is the right one";
   return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata "
          "or an index.espalier";
@@ -184,6 +235,11 @@ Result<std::optional<fs::path>> find_tensorflow(const fs::path& folder) {
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
+  if (is_unfinished(path)) {
+    return fail(ErrorCode::kNotARegularFile,
+                "this is in the folder of a save of Orbax that has not finished, as "
+                "*.orbax-checkpoint-tmp* says; open an earlier step");
+  }
   if (!fs::is_directory(path, error)) return path;
   std::vector<fs::path> found;
   for (const std::string_view name : {kDistributedRoot, kDistributed}) {
@@ -202,6 +258,8 @@ Result<fs::path> file_to_open(const fs::path& path) {
         "that file of the one that you mean, and move the other away");
   }
   if (!found.empty()) return found.front();
+  if (auto file = orbax_file(path)) return *file;
+  if (auto orbax = find_orbax(path)) return *orbax;
   return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
 }
 

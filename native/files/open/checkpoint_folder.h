@@ -14,8 +14,10 @@ inline constexpr std::string_view kDistributedRoot = "index.espalier";
 
 /// The file to open for `path`: `path` itself; index.espalier or .metadata in a folder of
 /// torch.distributed.checkpoint; the index of a SavedModel, or the one that the text `checkpoint`
-/// of TensorFlow names. kNotARegularFile for a folder with two of torch's, and for another folder,
-/// saying what it is and what to open if that can be told by the names in it.
+/// of TensorFlow names; the file that the others of an Orbax checkpoint are found from, of a folder
+/// with its steps that of the newest. kNotARegularFile for a folder with two of torch's, for what a
+/// save of Orbax has not finished, and for another folder, saying what it is and what to open if
+/// that can be told by the names in it.
 [[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);
 
 }  // namespace espalier

@@ -26,14 +26,14 @@ constexpr std::size_t kNeedsTogether = 1024;
 constexpr std::size_t kFailuresBorne = 3;
 
 Result<std::shared_ptr<const Source>> open_named(const OpenSibling& open_sibling,
-                                                 const std::string& name) {
+                                                 const WantedFile& wanted) {
   // The name comes from an untrusted file: "../../.ssh/id_rsa" must not be read.
-  if (!is_sibling_name(name)) {
+  if (!has_allowed_name(wanted)) {
     return fail(
         ErrorCode::kFileMissing,
         "the checkpoint names a further file outside its own folder; such files are never opened");
   }
-  auto source = open_sibling(name);
+  auto source = open_sibling(wanted.name);
   if (source && *source == nullptr) {
     return fail(ErrorCode::kFileMissing, "the checkpoint has bytes in this file; no source for it");
   }
@@ -84,7 +84,7 @@ class FileSetOpener {
     const bool is_remote = sources_.front()->is_remote();
     std::atomic<std::size_t> failures = 0;
     auto ok = parallel_for(wanted.size(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
-      opened[i] = open_named(open_sibling_, wanted[i].name);
+      opened[i] = open_named(open_sibling_, wanted[i]);
       if (opened[i] || opened[i].error().code == ErrorCode::kFileMissing) return {};
       if (opened[i].error().code == ErrorCode::kCancelled)
         return propagate(std::as_const(opened[i]));

@@ -24,10 +24,10 @@ struct OpenedFiles {
 using OpenSibling = std::function<Result<std::shared_ptr<const Source>>(const std::string& name)>;
 
 /// Drives `machine` over `first` and over the further files that the machine wants. `open_sibling`
-/// gets only names of files beside the first, never a path; up to `threads` threads call it. A
-/// further file that cannot be opened is not an error here: the machine gets the error, and so do
-/// later reads of that file. Made files are made when they are first read, within `limits`. Errors
-/// are those of the machine and of reading.
+/// gets only names of files beside the first, or below its folder ("d/0f"), with '/' on every
+/// system; up to `threads` threads call it. A further file that cannot be opened is not an error
+/// here: the machine gets the error, and so do later reads of that file. Made files are made when
+/// they are first read, within `limits`. Errors are those of the machine and of reading.
 [[nodiscard]] Result<OpenedFiles> open_files(OpeningMachine& machine,
                                              std::shared_ptr<const Source> first,
                                              const OpenSibling& open_sibling, unsigned threads,

@@ -13,6 +13,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "files/open/source_below.h"
 #include "files/os/out_of_memory.h"
 #include "files/os/posix.h"
 #include "files/os/regular_file.h"
@@ -325,8 +326,9 @@ std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Sou
   return std::make_shared<const JoinedSource>(std::move(files));
 }
 
-Result<std::shared_ptr<const Source>> open_source(const FilePath& path, Access access) try {
-  auto opened = open_regular_file(path);
+namespace {
+
+Result<std::shared_ptr<const Source>> source_of(Result<RegularFile> opened, Access access) {
   if (!opened) return propagate(opened);
   // An empty file cannot be mapped and needs no mapping.
   if (access == Access::kMapped && opened->size() > 0) {
@@ -340,6 +342,19 @@ Result<std::shared_ptr<const Source>> open_source(const FilePath& path, Access a
     return source;
   }
   return std::make_shared<const ReadSource>(std::move(*opened));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Source>> open_source(const FilePath& path, Access access) try {
+  return source_of(open_regular_file(path), access);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::shared_ptr<const Source>> open_source_below(const std::filesystem::path& folder,
+                                                        std::string_view name, Access access) try {
+  return source_of(open_regular_file_below(folder, name), access);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

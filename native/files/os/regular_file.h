@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "espalier/error.h"
 #include "files/os/posix.h"
@@ -34,6 +35,12 @@ struct RegularFile {
 /// Opens `path` for reading without ever waiting: kFileNotFound, kNotARegularFile (a FIFO would
 /// block for ever, a device has no size), kIoError or kOutOfMemory. Thread-safe.
 [[nodiscard]] Result<RegularFile> open_regular_file(const std::filesystem::path& path);
+
+/// Opens the file `name` of `folder`, or of a folder below it ("d/0f", see is_name_below()). Stays
+/// below `folder` whatever lies there: in a name of several parts none may be a symbolic link,
+/// which is kNotARegularFile. Errors as above. Thread-safe.
+[[nodiscard]] Result<RegularFile> open_regular_file_below(const std::filesystem::path& folder,
+                                                          std::string_view name);
 
 }  // namespace espalier
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
     from ._map import MappedCheckpoint, MapTarget, key_maps, map
     from ._node import Node
+    from ._orbax import save_orbax
     from ._registry import register
     from ._tensor import Tensor
     from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
@@ -52,6 +53,7 @@ else:
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_map": "MapTarget MappedCheckpoint key_maps map",
         "_node": "Node",
+        "_orbax": "save_orbax",
         "_registry": "register",
         "_tensor": "Tensor",
         "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
@@ -81,5 +83,5 @@ __all__ = [
     "CheckpointOSError", "Checkpointer", "CodeWarning", "Corrupt", "DamagedCheckpoint", "EspalierError", "Incomplete", "KeyPathError",
     "Labelled", "Ledger", "LossWarning", "MapTarget", "MappedCheckpoint", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
     "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "key_maps", "load", "load_bytes", "map", "open", "prepare_update", "register",
-    "save", "save_async", "save_bytes", "save_safetensors", "spec",
+    "save", "save_async", "save_bytes", "save_orbax", "save_safetensors", "spec",
 ]  # fmt: skip

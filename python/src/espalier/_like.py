@@ -221,6 +221,9 @@ class Matcher:
                 if wanted in (DICT, RECORD):
                     return self._keyed(node, path, template, list(content[0]), list(content[1]))
                 return self._sequence(node, path, template, list(content), order)
+            if kind == NULL and wanted in (DICT, LIST, TUPLE, RECORD) and not self._has_values(template):
+                self.ledger.kept.append(path)  # Orbax saves None for what has no arrays, such as optax's EmptyState
+                return template
             return self._mismatch(path, KIND_NAMES[wanted], self._describe(node, kind), template)
         found = self._file.label(node)
         if found != label and wanted not in (DICT, LIST, TUPLE, RECORD):
@@ -343,9 +346,12 @@ class Matcher:
         return _Rebuilt(template, items)
 
     def _order_as(self, wanted: int, label: str | None, node: int, kind: int) -> list[int] | None:
-        """The children of a container that can stand for one of another kind: a dict for a record with the same names, as exports
-        and other libraries have it, and a dict whose keys are positions for a list. None if it cannot."""
+        """The children of a container that can stand for one of another kind: a dict for a record with the same names, as
+        exports and other libraries have it, a dict whose keys are positions for a list, and a list for a tuple, as Orbax saves
+        it. None if it cannot."""
         if wanted in (DICT, RECORD) and kind in (DICT, RECORD):
+            return list(self._file.children(node))
+        if wanted == TUPLE and kind == LIST and label not in _WHOLE:
             return list(self._file.children(node))
         if wanted not in (LIST, TUPLE) or kind != DICT or label in _WHOLE:
             return None

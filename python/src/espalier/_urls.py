@@ -156,13 +156,13 @@ def _explained(error: Exception, url: str) -> EspalierError:
 
 
 def _beside(url: str, name: str) -> str:
-    """The URL of the file `name` in the folder of `url`. Without its query, which may sign that one file."""
+    """The URL of the file `name` in the folder of `url`, or below it ("d/0f"). Without its query, which may sign that one file."""
     # In a chain of file systems, "zip://a.pt::https://host/b.zip", the first path is the file's.
     links = url.split("::")
     i = next(i for i, link in enumerate(links) if "://" in link)
     scheme, _, path = links[i].partition("://")
     if scheme in ("http", "https"):
-        path, name = re.split(r"[?#]", path)[0], urllib.parse.quote(name, safe="")
+        path, name = re.split(r"[?#]", path)[0], urllib.parse.quote(name, safe="/")
     links[i] = f"{scheme}://{path.rpartition('/')[0]}/{name}"
     return "::".join(links)
 
@@ -227,7 +227,7 @@ class Reader:
         return str(self._path.rpartition("/")[2])
 
     def sibling(self, name: str) -> Reader | None:
-        """A reader of the file of that name beside this one; None if there is none."""
+        """A reader of the file of that name beside this one, or below its folder; None if there is none."""
         try:
             return Reader(_beside(self._url, name), self._options)
         except FileNotFoundError:

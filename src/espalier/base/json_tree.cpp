@@ -81,7 +81,16 @@ class JsonTree::Builder {
     } else {
       number.type = Type::kReal;
       number.real = parse_real(text);
-      if (std::isinf(number.real)) return false;
+      // A name, where the dialect has them: Infinity, -Infinity or NaN.
+      const char first = text[text[0] == '-' ? 1 : 0];
+      if (first == 'I') {
+        number.real =
+            std::copysign(std::numeric_limits<double>::infinity(), text[0] == '-' ? -1 : 1);
+      } else if (first == 'N') {
+        number.real = std::numeric_limits<double>::quiet_NaN();
+      } else if (std::isinf(number.real)) {
+        return false;
+      }
     }
     nodes_.push_back(number);
     return true;
@@ -157,8 +166,11 @@ Result<JsonTree> JsonTree::parse(std::string_view text, std::uint32_t max_depth,
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag;
   constexpr unsigned kForPeople =
       kFlags | rapidjson::kParseCommentsFlag | rapidjson::kParseTrailingCommasFlag;
+  constexpr unsigned kOfPython = kFlags | rapidjson::kParseNanAndInfFlag;
   const auto parsed = dialect == JsonDialect::kStrict ? reader.Parse<kFlags>(stream, builder)
-                                                      : reader.Parse<kForPeople>(stream, builder);
+                      : dialect == JsonDialect::kForPeople
+                          ? reader.Parse<kForPeople>(stream, builder)
+                          : reader.Parse<kOfPython>(stream, builder);
   if (parsed.IsError()) {
     if (builder.is_too_deep()) {
       return fail(ErrorCode::kLimitExceeded, "the JSON text is nested too deeply", parsed.Offset());

@@ -108,8 +108,9 @@ inline JsonRef::Iterator JsonRef::end() const {
 }
 
 /// The texts that are taken for JSON. kForPeople allows comments as in C++, and a comma after the
-/// last member or element.
-enum class JsonDialect : std::uint8_t { kStrict, kForPeople };
+/// last member or element. kOfPython allows the numbers NaN, Infinity and -Infinity, as Python's
+/// json module writes them.
+enum class JsonDialect : std::uint8_t { kStrict, kForPeople, kOfPython };
 
 /// A parsed JSON text. Movable; immutable, so const access is thread-safe.
 class JsonTree {

@@ -23,6 +23,8 @@
 #include "espalier/foreign/numpy/npz_reader.h"
 #include "espalier/foreign/onnx/format.h"
 #include "espalier/foreign/onnx/opener.h"
+#include "espalier/foreign/orbax/format.h"
+#include "espalier/foreign/orbax/opener.h"
 #include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/foreign/shards/format.h"
@@ -60,6 +62,7 @@ constexpr FileKind kFiles[] = {
     {one(kGgufFormat), looks_like_gguf, make_machine<GgufOpener>},
     {one(kTensorFlowFormat), looks_like_tensorflow, make_machine<TensorFlowOpener>},
     {one(kHdf5Format), looks_like_hdf5, make_machine<Hdf5Opener>},
+    {one(kOrbaxFormat), looks_like_orbax, make_machine<OrbaxOpener>},
     {one(kShardedFormat), looks_like_shard_index, make_sharded},
     {one(kMsgpackFormat), looks_like_msgpack, make_machine<MsgpackOpener>},
     {one(kOnnxFormat), looks_like_onnx, make_machine<OnnxOpener>},
@@ -99,7 +102,7 @@ constexpr Formats kFormats = [] {
 
 // Made when it is compiled: each title once, as NumPy's two formats have one.
 struct Sentence {
-  char text[200] = {};
+  char text[300] = {};
   std::size_t size = 0;
 
   constexpr void add(std::string_view part) {

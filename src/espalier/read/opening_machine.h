@@ -49,10 +49,6 @@ struct OpenOptions {
   bool is_remote = false;
 };
 
-/// Whether `name` can only name a file in the same folder: no separator of any system, no "." or
-/// "..", no control characters. Stops "../../.ssh/id_rsa" and "C:x".
-bool is_sibling_name(std::string_view name);
-
 /// Opens files of one format. Not thread-safe.
 class OpeningMachine {
  public:

@@ -31,8 +31,8 @@ void StepOpener::want(const Extent& extent, MutableByteSpan to) {
   }
 }
 
-Result<void> StepOpener::want_files(std::vector<std::string> names) {
-  if (auto ok = wanted_files_.want(std::move(names)); !ok) return ok;
+Result<void> StepOpener::want_files(std::vector<std::string> names, FilePlace place) {
+  if (auto ok = wanted_files_.want(std::move(names), place); !ok) return ok;
   for (const WantedFile& file : wanted_files_.all().subspan(files_.size() - 1)) {
     files_.push_back({.name = file.name});
   }

@@ -43,7 +43,8 @@ class StepOpener : public OpeningMachine {
   void want(const Extent& extent, MutableByteSpan to);
   /// Wants further files, with the next free numbers. For step(). kLimitExceeded beyond
   /// Limits::files.
-  [[nodiscard]] Result<void> want_files(std::vector<std::string> names);
+  [[nodiscard]] Result<void> want_files(std::vector<std::string> names,
+                                        FilePlace place = FilePlace::kBeside);
 
  private:
   /// Runs when all that was wanted is there.

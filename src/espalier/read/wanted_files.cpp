@@ -1,10 +1,29 @@
 #include "espalier/read/wanted_files.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "espalier/base/counted.h"
 
 namespace espalier {
+
+bool is_sibling_name(std::string_view name) {
+  if (name.empty() || name == "." || name == "..") return false;
+  return std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '/' || c == '\\' || c == ':';
+  });
+}
+
+bool is_name_below(std::string_view name) {
+  constexpr int kMostParts = 16;
+  for (int parts = 1; parts <= kMostParts; ++parts) {
+    const std::size_t end = std::min(name.find('/'), name.size());
+    if (!is_sibling_name(name.substr(0, end))) return false;
+    if (end == name.size()) return true;
+    name.remove_prefix(end + 1);
+  }
+  return false;
+}
 
 Result<void> WantedFiles::check_count(std::size_t more) const {
   if (more <= limit_ - files_.size()) return {};
@@ -14,10 +33,10 @@ Result<void> WantedFiles::check_count(std::size_t more) const {
                   "; if you trust it, raise the limit, or join the files with `espalier merge`");
 }
 
-Result<void> WantedFiles::want(std::vector<std::string> names) {
+Result<void> WantedFiles::want(std::vector<std::string> names, FilePlace place) {
   if (auto ok = check_count(names.size()); !ok) return ok;
   for (std::string& name : names) {
-    files_.push_back({static_cast<std::uint32_t>(files_.size() + 1), std::move(name)});
+    files_.push_back({static_cast<std::uint32_t>(files_.size() + 1), std::move(name), place});
   }
   return {};
 }

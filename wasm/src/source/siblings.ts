@@ -40,11 +40,11 @@ export function nameOf(input: SourceInput): string {
   }
 }
 
-/** The file with a name in the folder of a URL; undefined for a blob: URL, which has no folder. */
+/** The file with a name in the folder of a URL, or below it ("d/0f"); undefined for a blob: URL, which has no folder. */
 function besideUrl(url: string | URL, name: string): URL | undefined {
   const base = new URL(url, globalThis.location?.href)
   if (base.protocol === 'blob:') return undefined
-  // Encoded, because the name is untrusted: "a?b=c", "%2e%2e" and "x:y" would lead elsewhere. The URL's query is
+  // Each part is encoded, because the name is untrusted: "a?b=c", "%2e%2e" and "x:y" would lead elsewhere. The URL's query is
   // dropped: it may be a secret or a signature for the first file only.
-  return new URL(`./${encodeURIComponent(name)}`, base)
+  return new URL(`./${name.split('/').map(encodeURIComponent).join('/')}`, base)
 }

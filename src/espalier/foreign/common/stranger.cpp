@@ -9,9 +9,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::string_view kOrbax =
-    "it is a part of an Orbax checkpoint, which is a folder; restore that with "
-    "orbax.checkpoint and save it with espalier.save()";
+constexpr std::string_view kOrbax = "it is a part of an Orbax checkpoint; open the folder of that";
 constexpr std::string_view kTensorFlow =
     "it is a part of a TensorFlow checkpoint; open the file of that whose name ends with .index";
 constexpr std::string_view kHdf5 =
@@ -54,7 +52,7 @@ constexpr Stranger kStrangers[] = {
     {0, "fmgg", kGgml},
     {0, "tjgg", kGgml},
     {0, "algg", kGgml},
-    {0, "\x0C\xDB\x3A\x2A", kOrbax},
+    {0, "\x0C\xDB\x20\xDE", kOrbax},
     {4, "TFL3",
      "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
      "espalier.save()"},

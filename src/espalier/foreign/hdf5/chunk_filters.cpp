@@ -53,7 +53,7 @@ Result<ByteSpan> Hdf5ChunkFilters::undo(std::span<const Hdf5Filter> filters, std
     if (filter.id == kHdf5Deflate) {
       // One byte more than there may be tells a stream that goes on.
       next_.resize(most + 1);
-      Inflater inflater(Inflater::Wrapping::kZlib);
+      Inflater inflater(DeflateForm::kZlib);
       const auto made = inflater.run(now, next_);
       if (!made && made.error().code != ErrorCode::kForeignInvalid) return propagate(made);
       if (!made || !inflater.is_at_end() || made->made > most) {

@@ -39,10 +39,13 @@ struct Inflater::Stream {
   bool is_begun = false;
 };
 
-Inflater::Inflater(Wrapping wrapping) : stream_(std::make_unique<Stream>()) {
-  // Negative: a raw stream, without a header. The window of a zip entry has 32 KiB.
-  const int window = wrapping == Wrapping::kZlib ? MAX_WBITS : -MAX_WBITS;
-  stream_->is_begun = inflateInit2(&stream_->zlib, window) == Z_OK;
+Inflater::Inflater(DeflateForm form) : stream_(std::make_unique<Stream>()) {
+  // The window has 32 KiB. zlib counts the form in: negative is a raw stream, without a header.
+  constexpr int kGzipBits = 16;
+  const int bits = form == DeflateForm::kRaw    ? -MAX_WBITS
+                   : form == DeflateForm::kGzip ? MAX_WBITS + kGzipBits
+                                                : MAX_WBITS;
+  stream_->is_begun = inflateInit2(&stream_->zlib, bits) == Z_OK;
 }
 
 Inflater::~Inflater() {

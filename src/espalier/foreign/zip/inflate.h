@@ -18,19 +18,18 @@ std::uint32_t crc32_after(std::uint32_t before, ByteSpan bytes);
 /// it.
 std::uint32_t crc32_joined(std::uint32_t before, std::uint32_t after, std::uint64_t length);
 
+/// What stands around a deflate stream. The checksums of the other two are compared.
+enum class DeflateForm : std::uint8_t { kRaw, kZlib, kGzip };
+
 /// Inflates one deflate stream. Not thread-safe.
 class Inflater {
  public:
-  /// What stands around the stream: nothing, or the header and the checksum of zlib, which are
-  /// checked.
-  enum class Wrapping : std::uint8_t { kNone, kZlib };
-
   struct Progress {
     std::size_t taken = 0;
     std::size_t made = 0;
   };
 
-  explicit Inflater(Wrapping wrapping = Wrapping::kNone);
+  explicit Inflater(DeflateForm form = DeflateForm::kRaw);
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater();

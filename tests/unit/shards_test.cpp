@@ -15,6 +15,7 @@
 #include "espalier/base/little_endian.h"
 #include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/shards/opener.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/format_info.h"

@@ -229,7 +229,8 @@ TEST_CASE("a model comes back in the files that it had, and what is new beside i
   const TemporaryFolder folder;
   std::ofstream(folder / "like.json")
       << R"({"metadata": {"format": "pt", "total_size": 1, "x": [1.5, {}, null, true]},
-    "weight_map": {"layers.0.weight": "b.safetensors", "layers.1.weight": "a.safetensors", "gone": "c.safetensors"}})";
+    "weight_map": {"layers.0.weight": "b.safetensors", "layers.1.weight": "a.safetensors", "gone": "c.safetensors"}})"
+      << "\n";
   std::vector<Value::Item> items;
   for (const char* name :
        {"layers.1.weight", "layers.0.weight", "layers.1.bias", "layers.9.bias", "other"}) {

@@ -271,6 +271,7 @@ class TypeReader {
       names.push_back(cursor_.name(version < 3 ? 8 : 1));
     }
     const ByteSpan values = cursor_.take(std::uint64_t{count} * base.bytes);
+    const auto width = static_cast<std::size_t>(base.bytes);
     if (!cursor_.ok()) return;
     type = base;
     const bool is_bool = base.bytes == 1 && count == 2 && names[0] == "FALSE" &&
@@ -279,9 +280,9 @@ class TypeReader {
     if (is_bool) return set_number(type, DType::kBool, false);
     for (std::uint32_t i = 0; i < count && type.values.size() < kMostNameBytes; ++i) {
       std::uint64_t value = 0;
-      for (std::size_t k = 0; k < base.bytes; ++k) {
-        const std::size_t place = base.is_swapped ? k : base.bytes - 1 - k;
-        value = value << 8 | std::to_integer<std::uint64_t>(values[i * base.bytes + place]);
+      for (std::size_t k = 0; k < width; ++k) {
+        const std::size_t place = base.is_swapped ? k : width - 1 - k;
+        value = value << 8 | std::to_integer<std::uint64_t>(values[i * width + place]);
       }
       const auto unused = static_cast<int>(64 - 8 * base.bytes);
       const bool is_signed = dtype_name(base.dtype)[0] == 'i';

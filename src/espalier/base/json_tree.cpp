@@ -63,8 +63,8 @@ class JsonTree::Builder {
  public:
   using Type = JsonRef::Type;
 
-  Builder(std::vector<JsonRef::Node>& nodes, std::uint32_t max_depth)
-      : nodes_(nodes), max_depth_(max_depth) {}
+  Builder(std::vector<JsonRef::Node>& nodes, std::uint32_t max_depth, bool has_names)
+      : nodes_(nodes), max_depth_(max_depth), has_names_(has_names) {}
 
   bool is_too_deep() const { return is_too_deep_; }
 
@@ -83,6 +83,7 @@ class JsonTree::Builder {
       number.real = parse_real(text);
       // A name, where the dialect has them: Infinity, -Infinity or NaN.
       const char first = text[text[0] == '-' ? 1 : 0];
+      if ((first == 'I' || first == 'N') && !has_names_) return false;
       if (first == 'I') {
         number.real =
             std::copysign(std::numeric_limits<double>::infinity(), text[0] == '-' ? -1 : 1);
@@ -146,6 +147,7 @@ class JsonTree::Builder {
 
   std::vector<JsonRef::Node>& nodes_;
   const std::uint32_t max_depth_;
+  const bool has_names_;
   std::vector<std::uint32_t> open_;
   bool is_too_deep_ = false;
 };
@@ -161,16 +163,15 @@ Result<JsonTree> JsonTree::parse(std::string_view text, std::uint32_t max_depth,
   tree.text_ = std::make_unique<char[]>(text.size() + 1);
   std::copy(text.begin(), text.end(), tree.text_.get());
   rapidjson::InsituStringStream stream(tree.text_.get());
-  Builder builder(tree.nodes_, max_depth);
+  Builder builder(tree.nodes_, max_depth, dialect == JsonDialect::kOfPython);
   rapidjson::Reader reader;
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag;
   constexpr unsigned kForPeople =
       kFlags | rapidjson::kParseCommentsFlag | rapidjson::kParseTrailingCommasFlag;
+  // One parser for both dialects of programs, which are large: the builder refuses the names.
   constexpr unsigned kOfPython = kFlags | rapidjson::kParseNanAndInfFlag;
-  const auto parsed = dialect == JsonDialect::kStrict ? reader.Parse<kFlags>(stream, builder)
-                      : dialect == JsonDialect::kForPeople
-                          ? reader.Parse<kForPeople>(stream, builder)
-                          : reader.Parse<kOfPython>(stream, builder);
+  const auto parsed = dialect == JsonDialect::kForPeople ? reader.Parse<kForPeople>(stream, builder)
+                                                         : reader.Parse<kOfPython>(stream, builder);
   if (parsed.IsError()) {
     if (builder.is_too_deep()) {
       return fail(ErrorCode::kLimitExceeded, "the JSON text is nested too deeply", parsed.Offset());

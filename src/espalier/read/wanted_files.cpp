@@ -1,29 +1,34 @@
 #include "espalier/read/wanted_files.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "espalier/base/counted.h"
 
 namespace espalier {
 
-bool is_sibling_name(std::string_view name) {
-  if (name.empty() || name == "." || name == "..") return false;
-  return std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '/' || c == '\\' || c == ':';
-  });
+namespace {
+
+// Whether `name` is at most `parts` names of files, with '/' between them.
+bool has_parts(std::string_view name, int parts) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= name.size(); ++i) {
+    const char c = i < name.size() ? name[i] : '/';
+    if (c == '/') {
+      const std::string_view part = name.substr(begin, i - begin);
+      if (part.empty() || part == "." || part == ".." || parts-- == 0) return false;
+      begin = i + 1;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\\' || c == ':') {
+      return false;
+    }
+  }
+  return true;
 }
 
-bool is_name_below(std::string_view name) {
-  constexpr int kMostParts = 16;
-  for (int parts = 1; parts <= kMostParts; ++parts) {
-    const std::size_t end = std::min(name.find('/'), name.size());
-    if (!is_sibling_name(name.substr(0, end))) return false;
-    if (end == name.size()) return true;
-    name.remove_prefix(end + 1);
-  }
-  return false;
-}
+}  // namespace
+
+bool is_sibling_name(std::string_view name) { return has_parts(name, 1); }
+bool is_name_below(std::string_view name) { return has_parts(name, 16); }
 
 Result<void> WantedFiles::check_count(std::size_t more) const {
   if (more <= limit_ - files_.size()) return {};

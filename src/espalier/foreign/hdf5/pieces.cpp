@@ -32,7 +32,7 @@ std::byte* Hdf5Pieces::insert(std::uint64_t offset, std::size_t length) {
        at != pieces_.end() && at->first + at->second.length <= end;) {
     at = pieces_.erase(at);
   }
-  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(length));
+  memory_.push_back(std::make_unique<std::byte[]>(length));
   pieces_[offset] = {memory_.back().get(), length};
   return memory_.back().get();
 }

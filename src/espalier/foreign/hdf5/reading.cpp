@@ -17,10 +17,12 @@ constexpr std::uint64_t kWorkOfLookup = 64;
 
 void Hdf5Reading::bad(std::string_view message, std::uint64_t address) {
   if (error_) return;
-  error_ = Error{ErrorCode::kForeignInvalid,
-                 address == kHdf5Undefined ? Error::kNoOffset : layout_.base + address,
-                 {},
-                 message};
+  // What a hostile file says may lie anywhere, and the end is the last place of it.
+  error_ = Error{
+      ErrorCode::kForeignInvalid,
+      address == kHdf5Undefined ? Error::kNoOffset : layout_.base + std::min(address, layout_.end),
+      {},
+      message};
 }
 
 void Hdf5Reading::refuse(std::string_view message) {
@@ -45,8 +47,7 @@ bool Hdf5Reading::spend(std::uint64_t work, std::uint64_t address) {
 ByteSpan Hdf5Reading::at(std::uint64_t address, std::uint64_t count, std::uint64_t ahead) {
   if (!ok()) return {};
   if (address == kHdf5Undefined || count == 0 || !range_fits(address, count, layout_.end)) {
-    bad("a structure lies beyond the end of the file; copy or download it again",
-        address == kHdf5Undefined ? kHdf5Undefined : std::min(address, layout_.end));
+    bad("a structure lies beyond the end of the file; copy or download it again", address);
     return {};
   }
   if (!spend(count + kWorkOfLookup, address)) return {};

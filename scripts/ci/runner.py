@@ -65,11 +65,10 @@ def junit(*paths, prefix=""):
         """Nothing of a test that passed."""
         found = [each for each in case if each.tag in ("failure", "error", "skipped")]
         texts = [text for each in found for text in (each.get("message"), each.text) if text]
-        if found:
-            return f"{found[0].tag}\n{last_lines(chr(10).join(texts), 15)}"
-        if case.get("status") in (None, "run"):
+        if not found and case.get("status") in (None, "run"):
             return ""
-        return f"{case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
+        what = found[0].tag if found else case.get("status")
+        return f"{what}\n{last_lines(chr(10).join(texts) or case.findtext('system-out') or '', 15)}"
 
     def read(output, is_ok):
         cases, missing = [], []
@@ -176,20 +175,22 @@ def end_group(process, seconds=10):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def be_ended(number, _):
-    raise SystemExit(128 + number)
-
-
 def run(steps, logs):
     """Runs each step after the steps it needs. Returns the results in the order in which the steps ended.
 
     A step is a group of processes, of which none outlives it, nor this program, unless that is killed.
     """
     logs.mkdir(parents=True, exist_ok=True)
+    # A signal that comes while a step is started ends this program once the step is known, and so ended, too.
+    is_starting, ended_by = False, []
+
+    def be_ended(number, _):
+        ended_by.append(number)
+        if not is_starting:
+            raise SystemExit(128 + number)
+
     # A program that a shell started in the background ignores Ctrl-C, and so would the tests that are about it.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    handlers = {number: signal.signal(number, be_ended) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.signal(number, be_ended) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     # A test may print what the terminal has no characters for.
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -214,7 +215,9 @@ def run(steps, logs):
         end_group(process)
 
     def start(step):
+        nonlocal is_starting
         say(f"{step.name} ...")
+        is_starting = True
         log = logs / f"{step.name.replace(' ', '-')}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", step.command], stdin=subprocess.DEVNULL,
@@ -223,6 +226,9 @@ def run(steps, logs):
         limit.daemon = True
         limit.start()
         running[process.pid] = (step, process, log, time.monotonic(), limit)
+        is_starting = False
+        if ended_by:
+            raise SystemExit(128 + ended_by[0])
 
     def report_of(step, log, is_ok):
         output = log.read_text(encoding="utf-8", errors="replace")

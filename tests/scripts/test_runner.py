@@ -200,6 +200,8 @@ class Runner(unittest.TestCase):
                                  (reports(f"<t>{cases}</t>", f"<t>{of_pytest}</t>"), (3, 5))):
             self.assertEqual((report.passed, report.failed), expected)
         self.assertIn("b: skipped\nno GPU", reports(f"<t>{of_pytest}</t>").shown)
+        of_ctest = '<testcase name="d" status="fail"><failure message=""/><system-out>what it printed</system-out></testcase>'
+        self.assertIn("d: failure\nwhat it printed", reports(f"<t>{of_ctest}</t>").shown)
 
     def test_no_report_is_a_failure(self):
         good = '<t><testcase name="a"/></t>'

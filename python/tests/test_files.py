@@ -220,9 +220,9 @@ def test_files_of_others_open(tmp_path):
 
 
 def test_files_of_others_are_to_be_saved_with_espalier(tmp_path):
-    (tmp_path / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50))
+    (tmp_path / "x.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(50))
     with pytest.raises(espalier.EspalierError, match=r"with espalier.save\(\)"):
-        espalier.open(tmp_path / "x.h5")
+        espalier.open(tmp_path / "x.tflite")
 
 
 def test_found_are_tensors_nodes_and_values(file):

@@ -173,6 +173,7 @@ def failures(folder, file, lossy):
         "save_async": [lambda: espalier.save_async(folder / EVIL / "none", 1).result(), lambda: espalier.save_async(file, {EVIL: len})],
         "save_bytes": [lambda: espalier.save_bytes({EVIL: {EVIL: open}})],
         "save_safetensors": [lambda: espalier.save_safetensors(folder / f"s{EVIL}.safetensors", {EVIL: {EVIL: 1}})],
+        "save_orbax": [lambda: espalier.save_orbax(other, {})],
         "map": [
             lambda: espalier.map(other, {"espalier_map": 1, "rules": [f"{EVIL} <-> b"]}),
             lambda: espalier.map(other, {"espalier_map": 1, "rules": ["a <-> b"]}), lambda: espalier.map(missing, EVIL),

@@ -176,7 +176,10 @@ TEST_CASE("Orbax: no bit of a manifest or a node can change") {
   folder.write_leaf(array_of("w"), {"w"});
   const std::string node = leaf({}, array_of("w"));
   const std::string root = manifest(0, {{"", "d/0"}}, {0, 0, node.size()});
-  for (const auto& [name, whole] : {std::pair("manifest.ocdbt", root), std::pair("d/0", node)}) {
+  for (const auto& file : {std::pair("manifest.ocdbt", root), std::pair("d/0", node)}) {
+    // Not as bindings, which Clang's lambdas cannot capture.
+    const char* const name = file.first;
+    const std::string& whole = file.second;
     for (std::size_t bit = 0; bit < 8 * whole.size(); bit += 5) {
       CAPTURE(name);
       CAPTURE(bit);

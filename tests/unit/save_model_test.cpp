@@ -110,8 +110,10 @@ TEST_CASE("a model is whole at each moment of a save, the old one or the new one
     std::uint64_t new_bytes;
   };
   int ends = 0;
-  for (const auto& [old_bytes, new_bytes] :
+  for (const Sizes& sizes :
        {Sizes{400, 400}, {400, 800}, {800, 400}, {400, 10'000}, {10'000, 400}, {10'000, 10'000}}) {
+    const std::uint64_t old_bytes = sizes.old_bytes;
+    const std::uint64_t new_bytes = sizes.new_bytes;
     CAPTURE(old_bytes);
     CAPTURE(new_bytes);
     bool is_saved = false;

@@ -60,7 +60,10 @@ TEST_CASE("tensorflow: slices that begin at numbers of every length") {
       {"007400010101ffa00000000000000081", 2305843009213693952},
       {"007400010101ffbfffffffffffffff81", 4611686018427387903},
       {"007400010101ffc0400000000000000081", 4611686018427387904}};
-  for (const auto& [hex, start] : keys) {
+  for (const auto& each : keys) {
+    // Not as a binding, which Clang's lambdas cannot capture.
+    const auto& hex = each.first;
+    const auto start = each.second;
     CAPTURE(hex);
     const auto key = read_slice_key(bytes_of(hex));
     REQUIRE(key);

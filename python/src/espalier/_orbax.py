@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from ._errors import CheckpointExists, MissingPackage
+from ._errors import MissingPackage, make
 from ._options import Path
 
 
@@ -17,14 +17,14 @@ def save_orbax(path: Path, state: Any, *, replace: bool = False) -> None:
     The folder appears under its name when all of it is written. If one is there, CheckpointExists is raised, or with `replace`
     Orbax removes it first. Errors of Orbax itself propagate. In a job of several processes, all of them call this.
     """
+    folder = os.path.abspath(os.fsdecode(path))
+    if os.path.lexists(folder) and not replace:
+        raise make("file_exists", "it is there already; pass replace=True, or another name", "", None, folder)
     try:
         import orbax.checkpoint as ocp
     except ImportError as error:
         raise MissingPackage(
             f"save_orbax() needs the package orbax-checkpoint: pip install orbax-checkpoint ({error})"
         ) from error
-    folder = os.path.abspath(os.fsdecode(path))
-    if os.path.lexists(folder) and not replace:
-        raise CheckpointExists(f"{folder}: it is there already; pass replace=True, or another name", "file_exists")
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=True)) as checkpointer:
         checkpointer.save(folder, args=ocp.args.PyTreeSave(state), force=replace)

@@ -1,4 +1,4 @@
-"""A step that many processes saved, of which one reads what it saved itself from its own file."""
+"""A step that many processes saved. A process reads its own parts from its own file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._tensor import Tensor
 
 class StepOfRank(Checkpoint):
     """A part that is cut along a later axis than the first reaches into each MiB of the whole tensor. In the file `own` of the
-    process that saved it, it lies in one piece. What that file lacks, or has damaged, comes from the step, which has all."""
+    process that saved it, it lies in one piece. What is missing or damaged in that file comes from the step, which has everything."""
 
     def __init__(self, path: bytes, own: pathlib.Path, digest: str, **options: Any):
         super().__init__(path, **options)

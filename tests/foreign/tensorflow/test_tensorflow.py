@@ -81,7 +81,7 @@ class TensorFlow(unittest.TestCase):
         folder = self.copy("strings")
         for text, says in (
             ('"../ckpt"', "names '../ckpt', which is no plain name"),
-            ('"/root/ckpt"', "which is no plain name"),
+            ('"/ckpt"', "which is no plain name"),
             ('"' + "x" * 5000, "which is no plain name"),
             ("ckpt", "this is a folder; it holds a model in several files; open its file ckpt.index"),
             ('"other"', "names 'other', and there is no other.index"),

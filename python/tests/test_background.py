@@ -55,18 +55,13 @@ def test_cancel_and_timeout_and_await(file):
     assert asyncio.run(run()) == 2
 
 
-def interrupted(call, after):
-    """Calls it, with a Ctrl-C after so many seconds. Returns how long the call went on after it.
+def interrupt(call, after):
+    """Calls it, with a Ctrl-C after so many seconds that it must not survive.
 
     How long a call takes varies with the machine's load: one that ends before its Ctrl-C is called again, with half the time.
     """
-    at, ended = [], False
-
-    def interrupt():
-        at.append(time.monotonic())
-        _thread.interrupt_main()
-
-    timer = threading.Timer(after, interrupt)
+    ended = False
+    timer = threading.Timer(after, _thread.interrupt_main)
     timer.start()
     try:
         call()
@@ -74,12 +69,11 @@ def interrupted(call, after):
         while True:  # until the Ctrl-C comes; one of this kind does not end a sleep
             time.sleep(0.01)
     except KeyboardInterrupt:
-        took = time.monotonic() - at[0]
+        pass
     timer.join()
-    if not ended:
-        return took
-    assert after > 0.001, "the call ends before any Ctrl-C"
-    return interrupted(call, after / 2)
+    if ended:
+        assert after > 0.001, "the call ends before any Ctrl-C"
+        interrupt(call, after / 2)
 
 
 def test_ctrl_c_ends_the_copy(file, tmp_path, handled_interrupts):
@@ -87,13 +81,10 @@ def test_ctrl_c_ends_the_copy(file, tmp_path, handled_interrupts):
     before, threads = file.read_bytes(), len(os.listdir("/proc/self/task"))
     state = {"a": np.ones(1 << 25)}
     folder = espalier.Checkpointer(tmp_path / "run")
-    begun = time.monotonic()
-    espalier.save_bytes(state)
-    whole = time.monotonic() - begun
-    assert interrupted(lambda: espalier.save_async(file, state, threads=1), 0.01) < 1
-    assert interrupted(lambda: folder.save(1, state), 0.01) < 1
-    for part in (0.1, 0.4, 0.8):
-        assert interrupted(lambda: espalier.save_bytes(state), part * whole) < 1
+    interrupt(lambda: espalier.save_async(file, state, threads=1), 0.01)
+    interrupt(lambda: folder.save(1, state), 0.01)
+    for after in (0.01, 0.04, 0.16):
+        interrupt(lambda: espalier.save_bytes(state), after)
     assert sorted(os.listdir(tmp_path)) == ["run", file.name] and file.read_bytes() == before and folder.steps == []
     espalier.save_async(file, 2).result()  # not held up by those before
     until = time.monotonic() + 60  # A thread ends soon after its result is there; others may have ended meanwhile.

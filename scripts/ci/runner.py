@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -13,7 +14,20 @@ import time
 import xml.etree.ElementTree
 from collections.abc import Callable
 
-PROCESSORS = len(os.sched_getaffinity(0))
+
+def processors(quota="/sys/fs/cgroup/cpu.max"):
+    """How many this process may keep busy: those of its affinity, and no more than its container's quota pays for.
+
+    https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
+    """
+    found = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        microseconds, period = map(int, pathlib.Path(quota).read_text().split())
+        found = min(found, max(1, microseconds // period))
+    return found
+
+
+PROCESSORS = processors()
 # One more than there are processors: browsers and servers wait much of their time.
 AT_ONCE = PROCESSORS + 1
 

@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts/ci"))
 
-from runner import Report, Result, Step, grown, junit, run, selected, summarise, tap, tap_if_any, timeline
+from runner import Report, Result, Step, grown, junit, processors, run, selected, summarise, tap, tap_if_any, timeline
 
 
 def gone(pid):
@@ -40,6 +40,18 @@ def reports(*texts):
         for file in files:
             stack.enter_context(file)
         return junit(*(file.name for file in files), prefix="python/")("end", "failure" not in "".join(texts))
+
+
+class Processors(unittest.TestCase):
+    def test_a_container_has_those_that_its_quota_pays_for(self):
+        all_of_them = len(os.sched_getaffinity(0))
+        with tempfile.NamedTemporaryFile("w") as file:
+            for text, count in (("150000 100000\n", 1), ("50000 100000\n", 1), ("9900000 100000\n", min(99, all_of_them)),
+                                ("max 100000\n", all_of_them), ("", all_of_them)):
+                pathlib.Path(file.name).write_text(text)
+                with self.subTest(text=text):
+                    self.assertEqual(processors(file.name), count)
+        self.assertEqual(processors("/nowhere"), all_of_them)
 
 
 class Runner(unittest.TestCase):

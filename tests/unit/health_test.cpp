@@ -1,4 +1,4 @@
-#include "espalier/report/health.h"
+#include "espalier/health/check.h"
 
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/base/utf8.h"
-#include "espalier/report/tensor_survey.h"
+#include "espalier/health/tensor_survey.h"
 
 namespace espalier {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -29,26 +30,33 @@ struct Explains {
   HealthRule cause;
   std::initializer_list<HealthRule> effects;
 };
-using enum HealthRule;
-const Explains kExplains[] = {
-    {kNan, {kFewValues, kDenormal}},
-    {kRun,
-     {kDeadRows, kDeadColumns, kEqualRows, kZeros, kFewValues, kUnevenRows, kLowRank, kNorm, kSign,
-      kSpike}},
-    {kDeadRows, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
-    {kDeadColumns, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
-    {kEqualRows, {kLowRank, kRepeated, kFewValues}},
-    {kZeros, {kUnevenRows, kNorm, kSpike, kSign, kLowRank, kFewValues}},
-    {kFewValues, {kLowBits, kEqualRows}},
-    {kSaturated, {kOutlierElements, kSpike, kNorm, kUnevenRows}},
-    {kEnormous, {kOutlierElements, kSpike, kNorm, kUnevenRows}},
-    {kOutlierElements, {kSpike, kOutlierRows, kOutlierColumns, kUnevenRows, kNorm, kLowRank}},
-    {kOutlierRows, {kSpike, kUnevenRows, kNorm, kLowRank}},
-    {kOutlierColumns, {kSpike, kUnevenRows, kNorm, kLowRank}},
-    {kNorm, {kUnevenRows}},
-    {kZeroMoments, {kMoments}},
-    {kEqualTensors, {kRepeated}},
-};
+std::span<const Explains> explanations() {
+  using enum HealthRule;
+  static const Explains kAll[] = {
+      {kConstant, {kNorm}},
+      {kNan, {kFewValues, kDenormal}},
+      {kRun,
+       {kDeadRows, kDeadColumns, kEqualRows, kZeros, kFewValues, kUnevenRows, kLowRank, kNorm,
+        kSign, kSpike}},
+      {kDeadRows, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
+      {kDeadColumns, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
+      {kEqualRows, {kLowRank, kRepeated, kFewValues}},
+      {kFewValues, {kZeros, kLowBits, kEqualRows}},
+      {kZeros, {kUnevenRows, kNorm, kSpike, kSign, kLowRank}},
+      {kSpike, {kNorm}},
+      {kSaturated, {kOutlierElements, kSpike, kNorm, kUnevenRows}},
+      {kEnormous, {kOutlierElements, kSpike, kNorm, kUnevenRows, kLowRank}},
+      {kOutlierElements, {kSpike, kOutlierRows, kOutlierColumns, kUnevenRows, kNorm, kLowRank}},
+      {kOutlierRows, {kSpike, kUnevenRows, kNorm, kLowRank}},
+      {kOutlierColumns, {kSpike, kUnevenRows, kNorm, kLowRank}},
+      {kUnevenRows, {kNorm, kSpike}},
+      {kMoments, {kNorm}},
+      {kZeroMoments, {kMoments}},
+      {kNegativeSquares, {kMoments, kSign}},
+      {kEqualTensors, {kRepeated}},
+  };
+  return kAll;
+}
 
 // One finding of each rule and tensor, the worst, and none that another explains that is as bad.
 std::vector<Finding> without_effects(std::vector<Finding> all) {
@@ -62,7 +70,8 @@ std::vector<Finding> without_effects(std::vector<Finding> all) {
     }
   }
   const auto is_explained = [&](const Finding& finding) {
-    return std::any_of(std::begin(kExplains), std::end(kExplains), [&](const Explains& rule) {
+    const auto all_causes = explanations();
+    return std::any_of(all_causes.begin(), all_causes.end(), [&](const Explains& rule) {
       const auto cause = worst.find({finding.path, rule.cause});
       return cause != worst.end() && cause->second >= finding.severity &&
              std::find(rule.effects.begin(), rule.effects.end(), finding.rule) !=

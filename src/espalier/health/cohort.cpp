@@ -18,7 +18,7 @@ constexpr std::uint64_t kLeastForSkew = 64;
 // Of numbers that are not negative: the 99th of a hundred is so many times the middle.
 constexpr double kSkew = 4;
 // More different values than a table of a few has.
-constexpr std::uint64_t kFewValues = 16;
+constexpr std::uint64_t kValuesOfRelation = 16;
 // Segments of a path that may differ between two moments of one parameter.
 constexpr std::size_t kMostSegments = 16;
 // Tensors that differ in one segment, and are still moments of one parameter.
@@ -41,7 +41,7 @@ double sum_of(const TensorSurvey& survey) {
 
 bool looks_like_squares(const TensorSurvey& survey) {
   return survey.elements >= kLeastForSkew && survey.negative * kFewNegative <= survey.elements &&
-         is_small_mostly(survey) && survey.distinct > kFewValues;
+         is_small_mostly(survey) && survey.distinct > kValuesOfRelation;
 }
 
 // Pairs of a hash and a number, one after the other by hash.
@@ -95,7 +95,7 @@ Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
   std::vector<std::string_view> paths;
   paths.reserve(tensors_.size());
   for (const Examinee& tensor : tensors_) paths.emplace_back(tensor.path);
-  const std::vector<Kind> kinds = find_kinds(paths);
+  const std::vector<PathKind> kinds = find_kinds(paths);
   for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
     Examinee& tensor = tensors_[i];
     const TensorSurvey& survey = tensor.survey;
@@ -103,7 +103,7 @@ Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
     tensor.role = role_of(tensor.path);
     tensor.is_skew = survey.is_judged() && survey.elements >= kLeastForSkew &&
                      survey.negative == 0 && is_small_mostly(survey) &&
-                     survey.distinct > kFewValues;
+                     survey.distinct > kValuesOfRelation;
     kinds_[tensor.kind.id].push_back(i);
   }
   find_roles();

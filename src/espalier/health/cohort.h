@@ -27,7 +27,7 @@ enum class SiblingLevel : std::uint8_t {
 struct Examinee {
   std::string path;
   TensorSurvey survey;
-  Kind kind;
+  PathKind kind;
   Role role = Role::kPlain;
   /// Not negative, and most of it small: sums of squares, counts, histories.
   bool is_skew = false;

@@ -88,7 +88,7 @@ class Templates {
 
 }  // namespace
 
-std::vector<Kind> find_kinds(std::span<const std::string_view> paths) {
+std::vector<PathKind> find_kinds(std::span<const std::string_view> paths) {
   std::string buffer;
   std::vector<Part> parts;
   Templates numbers;
@@ -98,7 +98,7 @@ std::vector<Kind> find_kinds(std::span<const std::string_view> paths) {
     if (parts.size() > 1) numbers.add(all_opened(path, buffer));
     numbers.end_path();
   }
-  std::vector<Kind> kinds(paths.size());
+  std::vector<PathKind> kinds(paths.size());
   std::vector<std::size_t> lone;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const auto ids = numbers.of(i);

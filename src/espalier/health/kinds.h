@@ -15,18 +15,18 @@ inline constexpr std::size_t kSiblings = 4;
 
 /// What the paths of a kind have in common: all but one number, all but their numbers, or all but
 /// one segment. A path that is like no other is a kind of its own.
-struct Kind {
+struct PathKind {
   std::uint64_t id = 0;
   /// Whether a segment is open. Such a kind may mix tensors of different purposes.
   bool is_by_word = false;
 
-  friend bool operator==(const Kind&, const Kind&) = default;
+  friend bool operator==(const PathKind&, const PathKind&) = default;
 };
 
 /// The kind of each path. Of the numbers of a path, the one is left open that makes the largest
 /// kind: "layers/3/fc1" and "layers/3/fc2" must not be one. If no kind has kSiblings, all numbers
 /// are; and if that is not enough, a whole segment. Segments end at '/' and '.'.
-std::vector<Kind> find_kinds(std::span<const std::string_view> paths);
+std::vector<PathKind> find_kinds(std::span<const std::string_view> paths);
 
 }  // namespace espalier
 

@@ -8,6 +8,8 @@ namespace {
 struct Word {
   std::string_view segment;
   Role role;
+  /// Modules have this name, too: only below a segment that begins with "opt" it is an optimizer's.
+  bool is_of_modules = false;
 };
 
 // Each of these words has one meaning wherever it is found, and a note says where it comes from.
@@ -20,15 +22,15 @@ constexpr Word kWords[] = {
     {"square_avg", Role::kSquares},       // torch.optim.RMSprop and Adadelta
     {"acc_delta", Role::kSquares},        // torch.optim.Adadelta
     {"sum_of_squares", Role::kSquares},   // optax.adagrad
-    {"nu", Role::kSquares},               // optax.adam
+    {"nu", Role::kSquares, true},         // optax.adam
     {"v_hat", Role::kSquares},            // Keras' Adam with amsgrad
     {"second_moment", Role::kSquares},    // written out
     {"running_var", Role::kSquares},      // torch.nn.BatchNorm
     {"moving_variance", Role::kSquares},  // Keras' and Haiku's BatchNormalization
     {"exp_avg", Role::kFirst},            // torch.optim.Adam
     {"momentum_buffer", Role::kFirst},    // torch.optim.SGD and RMSprop
-    {"mu", Role::kFirst},                 // optax.adam
-    {"trace", Role::kFirst},              // optax.sgd
+    {"mu", Role::kFirst, true},           // optax.adam
+    {"trace", Role::kFirst, true},        // optax.sgd
     {"first_moment", Role::kFirst},       // written out
 };
 
@@ -56,10 +58,13 @@ void for_each_segment(std::string_view path, const std::function<void(std::strin
 
 Role role_of(std::string_view path) {
   Role role = Role::kPlain;
+  bool is_of_optimizer = false;
   for_each_segment(path, [&](std::string_view segment) {
+    is_of_optimizer = is_of_optimizer || is_same(segment.substr(0, 3), "opt");
     for (const Word& word : kWords) {
+      if (!is_same(segment, word.segment) || (word.is_of_modules && !is_of_optimizer)) continue;
       // The one of squares is the surer.
-      if (is_same(segment, word.segment)) role = std::max(role, word.role);
+      role = std::max(role, word.role);
     }
   });
   return role;

@@ -60,16 +60,16 @@ class Alone {
 
   void judge() {
     judge_numbers();
-    if (survey_.elements < kFewElements || !dtype_is_floating(survey_.dtype)) return;
-    if (survey_.is_constant()) return judge_constant();
-    judge_limits();
-    if (!survey_.is_judged()) return;
     if (tensor_.role == Role::kSquares && survey_.negative > 0) {
       add(HealthRule::kNegativeSquares, Severity::kFault,
           share_text(survey_.negative, survey_.elements, "is", "are") +
               " negative in an average of squares, the least is " +
               number_text(*survey_.summary.min));
     }
+    if (survey_.elements < kFewElements || !dtype_is_floating(survey_.dtype)) return;
+    if (survey_.is_constant()) return judge_constant();
+    judge_limits();
+    if (!survey_.is_judged()) return;
     if (tensor_.role != Role::kPlain || tensor_.is_skew) return;
     if (survey_.denormal * 2 > survey_.elements) {
       add(HealthRule::kDenormal, Severity::kNote,
@@ -106,13 +106,23 @@ class Alone {
   }
 
   // Siblings decide: what most have is how the model was made. Without siblings, `alone`.
+  struct Verdict {
+    Severity severity;
+    std::string as_in;  // ", as in 12 of the 12 of its kind"
+  };
   template <class Has>
-  Severity verdict(Severity alone, Has has) const {
-    if (!has_siblings_) return alone;
+  Verdict verdict(Severity alone, Has has) const {
+    if (!has_siblings_) return {alone, {}};
     const double of_kind = share(has);
-    if (of_kind >= kMostOfKind) return Severity::kNote;
-    const bool is_by_shape = cohort_.siblings_of(tensor_).level == SiblingLevel::kShape;
-    return of_kind <= kFewOfKind || !is_by_shape ? Severity::kWarning : alone;
+    const SiblingGroup& group = cohort_.siblings_of(tensor_);
+    if (of_kind >= kMostOfKind) {
+      const auto all = static_cast<double>(group.members.size());
+      return {Severity::kNote,
+              ", as in " + grouped(static_cast<std::uint64_t>(std::llround(of_kind * all))) +
+                  " of the " + grouped(group.members.size()) + " of its kind"};
+    }
+    const bool is_by_shape = group.level == SiblingLevel::kShape;
+    return {of_kind <= kFewOfKind || !is_by_shape ? Severity::kWarning : alone, {}};
   }
 
   // ", the first at [0, 5]", unless there is one element.
@@ -156,18 +166,19 @@ class Alone {
     const SiblingLevel level = cohort_.siblings_of(tensor_).level;
     if (!is_matrix && level != SiblingLevel::kNumber) return;
     if (is_matrix && level == SiblingLevel::kShape) return;
-    const auto is_constant = [](const TensorSurvey& other) { return other.is_constant(); };
-    const double of_kind = share(is_constant);
+    // Zero among ones is as odd as zero among random numbers.
+    const bool is_zero = survey_.is_zero();
+    const double of_kind = share(
+        [&](const TensorSurvey& other) { return is_zero ? other.is_zero() : other.is_constant(); });
     const bool is_rare = of_kind <= kFewOfKind;
     // A vector of ones or zeros is how many a layer begins.
     if (!is_matrix && !is_rare) return;
-    const Severity severity =
-        is_rare && has_siblings_ ? verdict(Severity::kNote, is_constant) : Severity::kNote;
+    const bool is_mistake = is_rare && has_siblings_;
     std::string text = "all " + grouped(survey_.elements) + " elements are ";
-    text += survey_.is_zero() ? "zero" : number_text(*survey_.summary.max);
-    if (severity == Severity::kWarning) text += ", and those of others of its kind are not";
-    add(survey_.is_zero() ? HealthRule::kAllZero : HealthRule::kConstant, severity,
-        std::move(text));
+    text += is_zero ? "zero" : number_text(*survey_.summary.max);
+    if (is_mistake) text += ", and those of others of its kind are not";
+    add(is_zero ? HealthRule::kAllZero : HealthRule::kConstant,
+        is_mistake ? Severity::kWarning : Severity::kNote, std::move(text));
   }
 
   void judge_limits() {
@@ -270,13 +281,13 @@ class Alone {
                            bool is_padding, const char* name) {
       if (channels.dead == 0 || channels.dead == channels.count) return;
       const bool is_usual = is_padding || is_sparse() || channels.dead * 2 > channels.count;
-      Severity severity = verdict(is_usual ? Severity::kNote : Severity::kWarning,
-                                  [&](const TensorSurvey& other) { return (other.*of).dead > 0; });
-      if (channels.dead == 1) severity = Severity::kNote;
-      add(rule, severity,
+      const Verdict found =
+          verdict(is_usual ? Severity::kNote : Severity::kWarning,
+                  [&](const TensorSurvey& other) { return (other.*of).dead > 0; });
+      add(rule, channels.dead == 1 ? Severity::kNote : found.severity,
           grouped(channels.dead) + " of " + grouped(channels.count) + " " + name +
               (channels.dead == 1 ? "s is zero: number " : "s are zero, the first is number ") +
-              grouped(channels.first_dead),
+              grouped(channels.first_dead) + found.as_in,
           channels.first_dead);
     };
     judge(survey_.rows, &TensorSurvey::rows, HealthRule::kDeadRows,
@@ -295,12 +306,13 @@ class Alone {
     const bool is_usual = rows.are_at_end ||
                           rows.repeated < std::max<std::uint64_t>(3, count / 100) ||
                           (rows.repeated * 2 > count && count < kFewRows);
-    const Severity severity =
+    const Verdict found =
         verdict(is_usual ? Severity::kNote : Severity::kWarning,
                 [](const TensorSurvey& other) { return other.equal_rows.repeated > 0; });
-    add(HealthRule::kEqualRows, severity,
+    add(HealthRule::kEqualRows, found.severity,
         grouped(rows.repeated + 1) + " of " + grouped(count) +
-            " rows are the same as others, the first is number " + grouped(rows.first),
+            " rows are the same as others, the first is number " + grouped(rows.first) +
+            found.as_in,
         rows.first);
   }
 
@@ -309,17 +321,19 @@ class Alone {
     const auto& loud = has_siblings_ ? channels.loud : channels.loud_alone;
     if (!loud) return;
     const double half = std::sqrt(loud->ratio);
-    const Severity severity = verdict(Severity::kWarning, [&](const TensorSurvey& other) {
+    const Verdict found = verdict(Severity::kWarning, [&](const TensorSurvey& other) {
       return !other.is_constant() && (other.*of).greatest > half;
     });
-    const bool is_one = loud->count == 1;
-    add(rule, severity,
-        is_one ? std::string(name) + " " + grouped(loud->first) + " has " + rough(loud->ratio) +
-                     " times the norm of the median " + name
-               : grouped(loud->count) + " " + name + "s have " + rough(loud->ratio) +
-                     " times the norm of the median " + name + " or more, the loudest is number " +
-                     grouped(loud->first),
-        loud->first);
+    std::string text;
+    if (loud->count == 1) {
+      text = std::string(name) + " " + grouped(loud->first) + " has " + rough(loud->ratio) +
+             " times the norm of the median " + name;
+    } else {
+      text = grouped(loud->count) + " " + name + "s have " + rough(loud->ratio) +
+             " times the norm of the median " + name + " or more, the loudest is number " +
+             grouped(loud->first);
+    }
+    add(rule, found.severity, text + found.as_in, loud->first);
   }
 
   const Cohort& cohort_;

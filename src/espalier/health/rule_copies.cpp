@@ -12,7 +12,7 @@ namespace espalier {
 namespace {
 
 // Fewer elements, or values, are the same by chance.
-constexpr std::uint64_t kFewElements = 16;
+constexpr std::uint64_t kFewToCopy = 16;
 constexpr std::uint64_t kFewBytes = 64;  // of opaque blocks
 // Equal tensors that are how a kind is made, and not copies by a mistake: experts that begin as
 // one.
@@ -45,11 +45,11 @@ std::pair<std::string, std::string> differing_heads(std::string_view a, std::str
   return {head(a), head(b)};
 }
 
-bool tells_something(const Examinee& tensor) {
+bool may_be_copy(const Examinee& tensor) {
   const TensorSurvey& survey = tensor.survey;
   if (survey.dtype == DType::kOpaque) return survey.bytes >= kFewBytes;
-  return tensor.role == Role::kPlain && survey.is_judged() && survey.elements >= kFewElements &&
-         survey.distinct > kFewElements;
+  return tensor.role == Role::kPlain && survey.is_judged() && survey.elements >= kFewToCopy &&
+         survey.distinct > kFewToCopy;
 }
 
 std::vector<Copy> find_copies(const Cohort& cohort) {
@@ -57,7 +57,7 @@ std::vector<Copy> find_copies(const Cohort& cohort) {
   std::map<Identity, std::vector<std::uint32_t>> groups;
   for (std::uint32_t i = 0; i < cohort.tensors().size(); ++i) {
     const TensorSurvey& survey = cohort[i].survey;
-    if (!tells_something(cohort[i])) continue;
+    if (!may_be_copy(cohort[i])) continue;
     groups[{survey.hash.low, survey.hash.high, survey.bytes, survey.dtype}].push_back(i);
   }
   // How many pairs two kinds have: an average of a model has one for each tensor.

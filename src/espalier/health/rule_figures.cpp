@@ -12,12 +12,12 @@
 namespace espalier {
 namespace {
 
-constexpr std::uint64_t kLeastElements = 32;
-constexpr std::uint64_t kLeastForValues = 1024;
+constexpr std::uint64_t kLeastToCompare = 32;
+constexpr std::uint64_t kLeastForFewValues = 1024;
 // So many times the bound is apart at both ends of a stack: first and last layers differ.
 constexpr double kOfEnds = 3;
 // The share of siblings without a negative element that makes one an exception.
-constexpr double kNearlyAll = 0.9;
+constexpr double kNearlyAllPositive = 0.9;
 
 // Distances count so many times, the less siblings have in common.
 double far_of(SiblingLevel level) {
@@ -41,8 +41,8 @@ class Figures {
       : cohort_(cohort), group_(group), found_(found) {
     for (const std::uint32_t i : group.members) {
       const TensorSurvey& survey = cohort[i].survey;
-      if (survey.is_judged() && !survey.is_constant() && survey.summary.finite == survey.elements &&
-          survey.rms > 0 && std::isfinite(survey.rms) && survey.elements >= kLeastElements) {
+      if (survey.is_judged() && survey.summary.finite == survey.elements && survey.rms > 0 &&
+          std::isfinite(survey.rms) && survey.elements >= kLeastToCompare) {
         members_.push_back(i);
       }
     }
@@ -64,10 +64,18 @@ class Figures {
                  grouped(count) + " others of its kind are " +
                  range_text(power_of_ten(others.smallest), power_of_ten(others.largest));
         });
-    members_.erase(std::remove_if(members_.begin(), members_.end(),
-                                  [this](std::uint32_t i) { return cohort_[i].is_skew; }),
-                   members_.end());
+    leave_out([](const Examinee& tensor) { return tensor.is_skew; });
     if (!is_plain || members_.empty()) return;
+    compare(
+        {HealthRule::kSpike, {0.7, 0.1, Side::kAbove, 1}},
+        [](const TensorSurvey& survey) { return std::log10(survey.largest() / survey.rms); },
+        [](const TensorSurvey& survey, const Apart& others, std::size_t) {
+          return "its largest magnitude is " + rough(survey.largest() / survey.rms) +
+                 " times its root mean square, and at most " + rough(power_of_ten(others.largest)) +
+                 " times in its kind";
+        });
+    leave_out([](const Examinee& tensor) { return tensor.survey.is_constant(); });
+    if (members_.empty()) return;
     judge_elements();
     if (is_matrix_) judge_matrices(far);
     judge_signs();
@@ -80,6 +88,13 @@ class Figures {
   };
   using Figure = std::function<double(const TensorSurvey&)>;
   using Words = std::function<std::string(const TensorSurvey&, const Apart&, std::size_t)>;
+
+  template <class Is>
+  void leave_out(Is is) {
+    members_.erase(std::remove_if(members_.begin(), members_.end(),
+                                  [&](std::uint32_t i) { return is(cohort_[i]); }),
+                   members_.end());
+  }
 
   void compare(const Rule& rule, const Figure& figure, const Words& words) {
     compare(rule, members_, figure, words);
@@ -112,14 +127,6 @@ class Figures {
                  " of its root mean square, and in its kind it is " +
                  range_text(others.smallest, others.largest);
         });
-    compare(
-        {HealthRule::kSpike, {0.7, 0.1, Side::kAbove, 1}},
-        [](const TensorSurvey& survey) { return std::log10(survey.largest() / survey.rms); },
-        [](const TensorSurvey& survey, const Apart& others, std::size_t) {
-          return "its largest magnitude is " + rough(survey.largest() / survey.rms) +
-                 " times its root mean square, and at most " + rough(power_of_ten(others.largest)) +
-                 " times in its kind";
-        });
     constexpr double kLeastShare = 1e-3;
     compare(
         {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
@@ -134,7 +141,7 @@ class Figures {
                  percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
                  " in its kind";
         });
-    if (cohort_[members_.front()].survey.elements < kLeastForValues) return;
+    if (cohort_[members_.front()].survey.elements < kLeastForFewValues) return;
     compare(
         {HealthRule::kFewValues, {0.9, 0.1, Side::kBelow, 1}},
         [](const TensorSurvey& survey) { return std::log10(static_cast<double>(survey.distinct)); },
@@ -184,7 +191,7 @@ class Figures {
     const auto positive =
         static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), is_positive));
     if (members_.size() < kSiblings || positive == members_.size() || !is_matrix_ ||
-        static_cast<double>(positive) < kNearlyAll * static_cast<double>(members_.size())) {
+        static_cast<double>(positive) < kNearlyAllPositive * static_cast<double>(members_.size())) {
       return;
     }
     for (const std::uint32_t i : members_) {

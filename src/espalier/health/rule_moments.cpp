@@ -17,8 +17,8 @@ namespace {
 // first in none if nearly all are below the second. Momentum of updates is not bounded so.
 constexpr double kMostRatio = 1.2;
 constexpr double kUsualRatio = 0.9;
-constexpr double kNearlyAll = 0.75;
-constexpr std::uint64_t kLeastElements = 256;
+constexpr double kNearlyAllRatios = 0.75;
+constexpr std::uint64_t kLeastOfMoment = 256;
 // Of all moments, one of so many is zero by a mistake.
 constexpr std::size_t kOneOfZeros = 10;
 
@@ -30,7 +30,7 @@ struct Ratio {
 double squares_of(const TensorSurvey& survey) {
   return survey.rms * survey.rms * static_cast<double>(survey.summary.finite);
 }
-double sum_of(const TensorSurvey& survey) {
+double sum_of_squares(const TensorSurvey& survey) {
   return survey.mean() * static_cast<double>(survey.summary.finite);
 }
 bool is_all_zero(const TensorSurvey& survey) { return survey.elements > 0 && survey.is_zero(); }
@@ -47,7 +47,7 @@ std::uint64_t rows_without(const Channels& first, const Channels& second) {
 
 void judge_pair(const Examinee& squares, const Examinee& first, std::vector<Ratio>& ratios,
                 std::uint32_t number, Findings& found) {
-  const double sum = sum_of(squares.survey);
+  const double sum = sum_of_squares(squares.survey);
   const double of_first = squares_of(first.survey);
   if (sum > 0 && of_first > 0) {
     ratios.push_back({number, 0.5 * std::log10(of_first / sum)});
@@ -68,7 +68,7 @@ void judge_ratios(const Cohort& cohort, const std::vector<Ratio>& ratios, Findin
   const auto usual = static_cast<std::size_t>(std::count_if(
       ratios.begin(), ratios.end(), [](const Ratio& ratio) { return ratio.power < kUsualRatio; }));
   const bool are_bounded =
-      static_cast<double>(usual) >= kNearlyAll * static_cast<double>(ratios.size());
+      static_cast<double>(usual) >= kNearlyAllRatios * static_cast<double>(ratios.size());
   std::vector<Ratio> large;
   std::vector<double> powers;
   for (const Ratio& ratio : ratios) {
@@ -77,7 +77,7 @@ void judge_ratios(const Cohort& cohort, const std::vector<Ratio>& ratios, Findin
                 "its norm is " + rough(std::pow(10, ratio.power)) +
                     " times the root of the sum of its second moment");
     }
-    if (cohort[ratio.first].survey.elements < kLeastElements) continue;
+    if (cohort[ratio.first].survey.elements < kLeastOfMoment) continue;
     large.push_back(ratio);
     powers.push_back(ratio.power);
   }

@@ -16,13 +16,13 @@ namespace {
 constexpr std::size_t kLeastAnchors = 4;
 constexpr std::uint64_t kLeastBytes = kLeastRunBytes / 2;
 // Fewer values are a table's.
-constexpr std::uint64_t kFewValues = 1024;
+constexpr std::uint64_t kValuesOfRepeats = 1024;
 // The share of a tensor's anchors that a table which repeats itself has, at one distance, and at
 // several.
 constexpr double kShareOfTable = 0.3;
 constexpr double kShareOfDistances = 0.25;
 constexpr double kSeveral = 1.2;
-constexpr double kFewOfKind = 0.25;
+constexpr double kFewRepeating = 0.25;
 
 struct Place {
   std::uint32_t tensor = 0;
@@ -39,10 +39,10 @@ struct Stretch {
 // The first tensor, the second, and how far the stretch is moved.
 using Shift = std::tuple<std::uint32_t, std::uint32_t, std::int64_t>;
 
-bool tells_something(const Examinee& tensor) {
+bool may_repeat(const Examinee& tensor) {
   const TensorSurvey& survey = tensor.survey;
   return tensor.role == Role::kPlain && !survey.anchors.empty() &&
-         survey.distinct > std::min(kFewValues, survey.elements / 8);
+         survey.distinct > std::min(kValuesOfRepeats, survey.elements / 8);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void judge_repeats(const Cohort& cohort, Findings& found) {
   std::map<Shift, Stretch> stretches;
   std::vector<std::size_t> within(cohort.tensors().size());  // anchors that a tensor repeats itself
   for (std::uint32_t i = 0; i < cohort.tensors().size(); ++i) {
-    if (!tells_something(cohort[i])) continue;
+    if (!may_repeat(cohort[i])) continue;
     for (const Anchor& anchor : cohort[i].survey.anchors) {
       const auto [place, is_new] = seen.try_emplace(anchor.hash, Place{i, anchor.at});
       if (is_new) continue;
@@ -92,7 +92,7 @@ void judge_repeats(const Cohort& cohort, Findings& found) {
     }
     const bool is_usual = cohort.has_siblings(b) && cohort.share(b, [&](const Examinee& other) {
       return repeating.count(static_cast<std::uint32_t>(&other - cohort.tensors().data())) > 0;
-    }) > kFewOfKind;
+    }) > kFewRepeating;
     const auto from =
         static_cast<std::uint64_t>(static_cast<std::int64_t>(stretch.begin) - distance);
     found.add(HealthRule::kRepeated, is_usual ? Severity::kNote : Severity::kWarning, b.path,

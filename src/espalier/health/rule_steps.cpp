@@ -39,7 +39,7 @@ void judge_steps(const Cohort& cohort, const std::vector<Counter>& counters, Fin
   std::vector<std::string_view> paths;
   for (const Counter& counter : all) paths.emplace_back(counter.path);
   std::map<std::uint64_t, std::vector<const Counter*>> kinds;
-  const std::vector<Kind> kind_of = find_kinds(paths);
+  const std::vector<PathKind> kind_of = find_kinds(paths);
   for (std::size_t i = 0; i < all.size(); ++i) kinds[kind_of[i].id].push_back(&all[i]);
   for (const auto& [kind, group] : kinds) {
     std::map<double, std::size_t> counts;

@@ -10,6 +10,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/little_endian.h"
 #include "espalier/foreign/common/crc32c.h"
+#include "espalier/foreign/common/whole_machine.h"
 #include "espalier/foreign/zarr/unpacker.h"
 #include "espalier/read/gather.h"
 
@@ -456,40 +457,6 @@ class ZarrStream final : public MakingStream {
   std::size_t chunk_made_ = 0;
 };
 
-// All of the file at once: there is room for whatever the input makes.
-class ZarrMachine final : public MakingMachine {
- public:
-  ZarrMachine(std::unique_ptr<MakingStream> stream, MutableByteSpan out)
-      : stream_(std::move(stream)), out_(out) {
-    // Inline chunks need no bytes.
-    begun_ = run({}, {});
-  }
-
-  std::span<const Extent> needs() const override {
-    return begun_ ? stream_->needs() : std::span<const Extent>();
-  }
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
-    if (!begun_) return begun_;
-    return run(extent, bytes);
-  }
-  Result<void> finish() override {
-    if (!begun_) return begun_;
-    return stream_->finish();
-  }
-
- private:
-  Result<void> run(const Extent& extent, ByteSpan bytes) {
-    const auto made = stream_->feed(extent, bytes, out_);
-    if (!made) return propagate(made);
-    out_ = out_.subspan(*made);
-    return {};
-  }
-
-  std::unique_ptr<MakingStream> stream_;
-  MutableByteSpan out_;
-  Result<void> begun_;
-};
-
 }  // namespace
 
 ZarrMaker::ZarrMaker(std::vector<ZarrPart> parts, std::shared_ptr<const void> keeper)
@@ -497,7 +464,7 @@ ZarrMaker::ZarrMaker(std::vector<ZarrPart> parts, std::shared_ptr<const void> ke
       keeper_(std::move(keeper)) {}
 
 std::unique_ptr<MakingMachine> ZarrMaker::start(MutableByteSpan out) const {
-  return std::make_unique<ZarrMachine>(stream(out.size()), out);
+  return std::make_unique<WholeMachine>(stream(out.size()), out);
 }
 
 std::unique_ptr<MakingStream> ZarrMaker::stream(std::uint64_t length) const {

@@ -755,7 +755,7 @@ def limits():
     """With one more of each, all of these are good."""
     limited = dict(code="limit_exceeded")
     deep = tree(entry("w"), entry(*["a"] * 8, type="None"))
-    yield folder("limit-depth", "Limits::depth", metadata=deep, limits={"depth": 7}, **limited)
+    yield folder("limit-depth", "a value of the tree has 8 keys and readers accept 7 (Limits::depth)", metadata=deep, limits={"depth": 7}, **limited)
     many = tree(*(entry(str(i), type="None") for i in range(9)), entry("w"))
     yield folder("limit-nodes", "Limits::nodes", metadata=many, limits={"nodes": 11}, **limited)
     files_of = {"w/.zarray": zarr2(shape=[8], chunks=[1])} | {f"w/{i}": DATA[:4] for i in range(8)}

@@ -478,7 +478,7 @@ TEST_CASE("Orbax: metadata of arrays beside the nodes are counted for each array
   Folder folder;
   std::vector<Entry> entries;
   std::vector<std::string> names;
-  const std::string json = array_of("w")[0].value;
+  const std::string json = array_of("w")[0].value + std::string(100, ' ');
   for (char name = 'a'; name <= 'p'; ++name) {
     names.emplace_back(1, name);
     entries.push_back({names.back() + "/.zarray", {}, false, {0, 0, json.size()}});

@@ -91,12 +91,15 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
   // Those with a checksum.
   std::uint64_t checksums = 0;
   std::uint64_t checked_bytes = 0;
+  std::uint64_t unchecked_bytes = 0;
   for (std::uint32_t number = 0; number < catalog.files().size(); ++number) {
     const FileEntry& file = catalog.files()[number];
     if (!is_made(file)) continue;
     if (file.maker->has_checksum()) {
       ++checksums;
       checked_bytes += file.length;
+    } else {
+      unchecked_bytes += file.length;
     }
     auto ok = check_made_file(file, *source_, [&](std::uint64_t bytes) {
       return read.chunk(bytes, [] { return Result<void>{}; });
@@ -110,7 +113,7 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
   VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
   report.bytes = plan.bytes() + checked_bytes;
   report.checksums = plan.checksums() + checksums;
-  report.unchecked += plan.unchecked();
+  report.unchecked += plan.unchecked() + unchecked_bytes;
   report.error_count += errors.size();
   errors.resize(std::min(errors.size(), kMaxReportedErrors));
   report.errors.insert(report.errors.end(), std::make_move_iterator(errors.begin()),

@@ -275,6 +275,23 @@ TEST_CASE("Orbax: trees that are none are refused") {
   refused(keys({{"a", "1"}, {"a", "2"}}), "its keys are not in order");
 }
 
+TEST_CASE("Orbax: links below the folder are not followed") {
+  Folder folder;
+  folder.write_leaf(array_of("w"), {"w"});
+  const fs::path nodes = folder.path() / "d";
+  const fs::path moved = folder.path() / "moved";
+  fs::rename(nodes, moved);
+  fs::create_directory_symlink(moved, nodes);
+  check_error(folder.open(), ErrorCode::kNotARegularFile, "", "symbolic link");
+  fs::remove(nodes);
+  fs::create_directory(nodes);
+  fs::create_symlink(moved / "0", nodes / "0");
+  check_error(folder.open(), ErrorCode::kNotARegularFile, "", "link");
+  fs::remove(nodes / "0");
+  fs::rename(moved / "0", nodes / "0");
+  CHECK(folder.open());
+}
+
 TEST_CASE("Orbax: an unfinished save is refused") {
   Folder folder;
   folder.write("_METADATA", tree_of({"w"}, R"(,"use_ocdbt":true)"));

@@ -1,6 +1,5 @@
 #include "espalier/foreign/orbax/item_tree.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 #include <utility>

@@ -65,15 +65,22 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// In the name of a folder that a save of Orbax has not finished.
-constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
+// What the name of a folder has that a save of Orbax has not finished; empty for another. The
+// second one is that of a save in parts, before the parts are put together.
+std::string_view unfinished_mark(const std::string& name) {
+  for (const std::string_view mark : {".orbax-checkpoint-tmp", ".partial_save"}) {
+    if (name.find(mark) != std::string::npos) return mark;
+  }
+  return {};
+}
 
-bool is_unfinished(const fs::path& path) {
+std::string_view unfinished_mark(const fs::path& path) {
   std::error_code error;
   for (const fs::path& part : fs::absolute(path, error)) {
-    if (part.native().find(kUnfinished) != std::string::npos) return true;
+    const std::string_view mark = unfinished_mark(part.string());
+    if (!mark.empty()) return mark;
   }
-  return false;
+  return {};
 }
 
 // The file of an Orbax checkpoint, or of an item of one, that all others are found from.
@@ -103,7 +110,7 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
   std::vector<std::pair<std::string, fs::path>> items;
   bool has_unfinished = false;
   for (const std::string& name : names_in(folder)) {
-    if (name.find(kUnfinished) != std::string::npos) {
+    if (!unfinished_mark(name).empty()) {
       has_unfinished = true;
       continue;
     }
@@ -136,7 +143,7 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
   if (has_unfinished) {
     return fail(ErrorCode::kNotARegularFile,
                 "this is a folder of Orbax in which no save has finished: what a save has not "
-                "finished is called *.orbax-checkpoint-tmp*");
+                "finished is called *.orbax-checkpoint-tmp* or *.partial_save");
   }
   return std::nullopt;
 }
@@ -235,10 +242,10 @@ Result<std::optional<fs::path>> find_tensorflow(const fs::path& folder) {
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
-  if (is_unfinished(path)) {
+  if (const std::string_view mark = unfinished_mark(path); !mark.empty()) {
     return fail(ErrorCode::kNotARegularFile,
-                "this is in the folder of a save of Orbax that has not finished, as "
-                "*.orbax-checkpoint-tmp* says; open an earlier step");
+                "this is in the folder of a save of Orbax that has not finished, as " +
+                    std::string(mark) + " in its name says; open an earlier step");
   }
   if (!fs::is_directory(path, error)) return path;
   std::vector<fs::path> found;

@@ -21,6 +21,7 @@ constexpr std::string_view kKeyLabel = "jax.random.key/";
 constexpr std::uint32_t kMostRichDepth = 200;
 // A byte of zstd or deflate makes fewer.
 constexpr std::uint64_t kMostForByte = 64 * 1024;
+constexpr std::uint64_t kLeastForAbsent = 1024;
 
 bool is_true(JsonRef json, std::string_view name) {
   const auto member = json.member(name);
@@ -130,13 +131,21 @@ Result<bool> OrbaxItem::step() {
             continue;
           }
           const FileEntry& file = files_[value.extent.file];
-          if (file.problem || value.extent.length > limits_.gguf_header_bytes ||
-              !range_fits(value.extent.offset, value.extent.length, file.length)) {
+          if (file.problem || !range_fits(value.extent.offset, value.extent.length, file.length)) {
             array.problem = Error{ErrorCode::kForeignInvalid,
                                   Error::kNoOffset,
                                   {},
                                   "its metadata cannot be read from " + file.name};
             continue;
+          }
+          // Any number of keys may have the same bytes.
+          json_bytes_ += value.extent.length;
+          if (json_bytes_ > limits_.foreign_header_bytes) {
+            return bad(ErrorCode::kLimitExceeded,
+                       "the metadata of its arrays have " + counted(json_bytes_, "byte") +
+                           " and Limits::foreign_header_bytes allows " +
+                           std::to_string(limits_.foreign_header_bytes),
+                       "manifest.ocdbt");
           }
           array.bytes.resize(static_cast<std::size_t>(value.extent.length));
           files_.want(value.extent, array.bytes);
@@ -162,7 +171,7 @@ bool OrbaxItem::names_arrays() const {
   if (!metadata_root_) return false;
   OrbaxTree tree;
   Notes notes;
-  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, tree, notes);
+  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
   return read && std::any_of(read->leaves.begin(), read->leaves.end(), has_array);
 }
 
@@ -211,7 +220,7 @@ Result<void> OrbaxItem::choose_layout() {
 Result<void> OrbaxItem::find_plain_arrays() {
   OrbaxTree tree;
   Notes notes;
-  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, tree, notes);
+  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
   if (!read) return propagate(read);
   const bool is_v3 = is_true(*metadata_root_, "use_zarr3");
   for (const OrbaxLeaf& leaf : read->leaves) {
@@ -241,7 +250,14 @@ Result<void> OrbaxItem::find_arrays() {
     for (const std::string_view ending : {kZarr2, kZarr3}) {
       const auto name = array_of(entry.key, ending);
       if (!name) continue;
-      Array& array = arrays_[std::string(*name)];
+      const auto [found, is_new] = arrays_.try_emplace(std::string(*name));
+      Array& array = found->second;
+      if (!is_new) {
+        array.problem = Error{ErrorCode::kForeignInvalid,
+                              Error::kNoOffset,
+                              {},
+                              "the database has metadata of zarr 2 and of zarr 3 for it"};
+      }
       array.is_v3 = ending == kZarr3;
       array.key = entry.key;
     }
@@ -315,12 +331,17 @@ class OrbaxItem::Builder {
     if (auto ok = read_random_keys(); !ok) return propagate(ok);
     auto strings = item_.strings_.object();
     if (!strings) return propagate(strings);
-    strings_ = *strings;
+    if (*strings) {
+      // The last one counts if there are two, as in Python.
+      for (const auto& [name, text] : (*strings)->members()) {
+        strings_.insert_or_assign(name, text);
+      }
+    }
     OrbaxItemTree read;
     if (item_.metadata_root_) {
       auto tree = read_orbax_tree(*item_.metadata_root_,
                                   item_.rich_ ? std::optional(item_.rich_->root()) : std::nullopt,
-                                  path_, parts_.tree, parts_.notes);
+                                  path_, item_.limits_, parts_.tree, parts_.notes);
       if (!tree) {
         tree.error().file = item_.metadata_.name();
         return propagate(tree);
@@ -393,9 +414,9 @@ class OrbaxItem::Builder {
     const std::string_view type = leaf.value_type;
     OrbaxNode& node = parts_.tree[leaf.node];
     if (type == "string") {
-      const auto text = strings_ ? strings_->member(leaf.name) : std::nullopt;
-      if (text && text->text()) {
-        node = {.type = OrbaxType::kText, .text = *text->text()};
+      const auto text = strings_.find(leaf.name);
+      if (text != strings_.end() && text->second.text()) {
+        node = {.type = OrbaxType::kText, .text = *text->second.text()};
       } else {
         note(Note::Kind::kLoss, leaf, "_strings.json does not have this text");
       }
@@ -484,7 +505,14 @@ class OrbaxItem::Builder {
     }
     const bool is_placed = place(array, node);
     parts_.tree[leaf.node] = std::move(node);
-    if (!is_placed) parts_.made.push_back({leaf.node, {array.array, array.chunks}});
+    if (is_placed) return;
+    // Names that collide have one array.
+    if (array.made) {
+      parts_.made[*array.made].nodes.push_back(leaf.node);
+      return;
+    }
+    array.made = parts_.made.size();
+    parts_.made.push_back({{leaf.node}, {array.array, array.chunks}});
   }
 
   // Why the chunks of an array do not make it; empty if they do.
@@ -493,25 +521,30 @@ class OrbaxItem::Builder {
     is_damage_ = false;
     std::uint64_t count = 1;
     for (const std::uint64_t each : zarr.counts()) count *= each;
-    if (array.chunks.size() < count) {
+    const auto fills = [&](std::uint64_t bytes) {
+      parts_.filled = checked_add(parts_.filled, bytes).value_or(~std::uint64_t{0});
+      return parts_.filled <= item_.limits_.made_bytes;
+    };
+    constexpr std::string_view kFillsTooMuch =
+        "it has chunks that are not stored, and Limits::made_bytes does not allow to fill so many "
+        "of them";
+    if (const std::uint64_t absent = count - array.chunks.size(); absent > 0) {
       is_damage_ = item_.metadata_root_ &&
                    is_true(*item_.metadata_root_, "store_array_data_equal_to_fill_value");
       if (is_damage_) {
-        return counted(count - array.chunks.size(), "chunk") + " of its " + std::to_string(count) +
+        return counted(absent, "chunk") + " of its " + std::to_string(count) +
                " are missing, and the checkpoint says that it has all";
       }
-      parts_.filled += zarr.bytes();
-      if (parts_.filled > item_.limits_.made_bytes) {
-        return "it has chunks that are not stored, and Limits::made_bytes does not allow to fill "
-               "so "
-               "many of them";
-      }
+      // Each takes time, however small.
+      if (!fills(std::max(zarr.bytes(), absent * kLeastForAbsent)))
+        return std::string(kFillsTooMuch);
     }
     const auto working = zarr_working_bytes(zarr);
     const auto size = chunk_bytes(zarr.grid, zarr.width);
     if (!working || !size || *working > item_.limits_.made_bytes) {
       return "putting its chunks together takes more memory than Limits::made_bytes allows";
     }
+    std::uint64_t all_stored = 0;
     for (const ZarrChunk& chunk : array.chunks) {
       const std::uint64_t stored =
           chunk.is_inline ? chunk.inline_bytes.size() : chunk.extent.length;
@@ -534,6 +567,11 @@ class OrbaxItem::Builder {
         return "a chunk of it has too few bytes for its shape";
       }
       is_damage_ = false;
+      all_stored = checked_add(all_stored, stored).value_or(~std::uint64_t{0});
+    }
+    // Shards may lack chunks, too: what they cannot hold is filled.
+    if (zarr.grid.inner && zarr.bytes() / kMostForByte > all_stored && !fills(zarr.bytes())) {
+      return std::string(kFillsTooMuch);
     }
     return {};
   }
@@ -582,7 +620,7 @@ class OrbaxItem::Builder {
   OrbaxItem& item_;
   const std::string path_;
   OrbaxParts& parts_;
-  std::optional<JsonRef> strings_;
+  std::map<std::string_view, JsonRef> strings_;
   std::map<std::string_view, std::string_view> random_keys_;
   bool is_damage_ = false;  // what defect_of() found
 };

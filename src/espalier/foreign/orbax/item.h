@@ -26,9 +26,9 @@ namespace espalier {
 
 /// What items add to one checkpoint.
 struct OrbaxParts {
-  /// An array that is put together when it is read, and its node.
+  /// An array that is put together when it is read, and its nodes.
   struct Made {
-    std::uint32_t node = 0;
+    std::vector<std::uint32_t> nodes;
     ZarrPart part;
   };
 
@@ -71,6 +71,7 @@ class OrbaxItem {
     std::vector<ZarrChunk> chunks;
     std::vector<std::uint32_t> files;  // of the plain layout, by number of the chunk
     bool is_named = false;             // by the tree
+    std::optional<std::size_t> made;   // of OrbaxParts
   };
   class Builder;
 
@@ -99,6 +100,7 @@ class OrbaxItem {
   OcdbtDatabase database_;
   std::map<std::string, Array, std::less<>> arrays_;
   std::uint64_t scanned_ = 0;
+  std::uint64_t json_bytes_ = 0;  // of metadata of arrays beside the nodes
 };
 
 }  // namespace espalier

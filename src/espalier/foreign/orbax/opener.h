@@ -45,6 +45,7 @@ class OrbaxOpener final : public StepOpener {
   [[nodiscard]] Result<void> step() override;
   [[nodiscard]] Result<Checkpoint> build() override;
   [[nodiscard]] Result<void> begin();
+  [[nodiscard]] Result<bool> check_commit();
   [[nodiscard]] Result<void> add_items();
   [[nodiscard]] Result<void> add_item(std::string name, std::string handler);
   [[nodiscard]] Result<bool> step_item(Item& item);
@@ -54,6 +55,9 @@ class OrbaxOpener final : public StepOpener {
 
   FolderFiles folder_;
   bool is_begun_ = false;
+  bool is_opened_by_checkpoint_ = false;
+  bool is_commit_known_ = false;
+  std::optional<std::uint32_t> commit_file_;  // which may be all that says that a save has finished
   bool are_items_known_ = false;
   bool are_names_guessed_ = false;
   WholeFile checkpoint_;  // _CHECKPOINT_METADATA

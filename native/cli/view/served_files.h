@@ -21,8 +21,9 @@ struct ServedFile {
 };
 
 /// Opens `files`, checks that each is a checkpoint unless `force`, and adds them to `site`,
-/// together with the further files of its checkpoint and "files.json", the list of `files`. Errors
-/// are those of open_file().
+/// together with the further files of its checkpoint and "files.json", the list of `files`. Those
+/// in folders below are opened for each request, without following links. Errors are those of
+/// open_file().
 tl::expected<std::vector<ServedFile>, Failure> add_files(serve::Site& site,
                                                          const std::vector<std::string>& files,
                                                          bool force);

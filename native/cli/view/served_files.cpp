@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ struct Opened {
   RegularFile file;
   std::filesystem::path folder;
   std::string name;
+  std::string title;  // that of the folder, if files have the same names in all of them
   std::vector<std::pair<std::string, RegularFile>> siblings;
   std::vector<std::string> below;
 };
@@ -51,11 +53,17 @@ Result<Opened> open_served(const std::string& name, bool force) {
   if (!path) return propagate(path);
   auto file = open_regular_file(*path);
   if (!file) return propagate(file);
-  Opened opened{std::move(*file), path->parent_path(), path->filename().string(), {}, {}};
+  Opened opened{std::move(*file), path->parent_path(), path->filename().string(), {}, {}, {}};
   // Read, not mapped: another program that truncates a mapped file would kill this one.
   const auto checkpoint = open_file(name, {.no_mmap = true});
   if (!checkpoint) return force ? Result<Opened>(std::move(opened)) : propagate(checkpoint);
   const Catalog& catalog = checkpoint->checkpoint().catalog();
+  if (catalog.format().name == "orbax") {
+    std::error_code error;  // of a folder that is there
+    const auto& folder = opened.folder;
+    opened.title =
+        std::filesystem::canonical(folder.empty() ? "." : folder, error).filename().string();
+  }
   std::set<std::uint32_t> used;
   for (const auto records : {catalog.tables().chunks, catalog.tables().bases}) {
     for (const ChunkRecord& record : records) used.insert(record.file);
@@ -107,9 +115,16 @@ tl::expected<std::vector<ServedFile>, Failure> add_files(serve::Site& site,
     auto opened = open_served(file, force);
     if (!opened) return about(file, opened);
     // The number keeps files of the same name apart.
-    const std::string folder = "files/" + std::to_string(served.size()) + "/";
+    std::string folder = "files/" + std::to_string(served.size()) + "/";
+    std::string url = folder;
+    std::string title;
+    if (!opened->title.empty()) {
+      title = opened->title + "/";
+      folder += title;
+      url += serve::percent_encoded(opened->title) + "/";
+    }
     served.push_back(
-        {opened->name, folder + serve::percent_encoded(opened->name), opened->file.size()});
+        {title + opened->name, url + serve::percent_encoded(opened->name), opened->file.size()});
     site.add(folder + opened->name, resource_of(std::move(opened->file)));
     for (auto& [name, sibling] : opened->siblings) {
       site.add(folder + name, resource_of(std::move(sibling)));

@@ -15,7 +15,7 @@ namespace espalier::cli {
 
 /// A file, as files.json describes it to the page.
 struct ServedFile {
-  std::string name;  // without its folder; any bytes
+  std::string name;  // without its folder, unless that alone tells it from others; any bytes
   std::string url;   // relative to the page: "files/0/run.espalier"
   std::uint64_t size = 0;
 };

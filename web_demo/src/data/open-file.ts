@@ -49,6 +49,9 @@ const SMALL = 1 << 20
 /** The addresses of files.json. */
 const SERVED = /^files\/\d+\//
 
+/** Files that are called so in each checkpoint: the name of the folder tells them apart. */
+const OF_FOLDER = /^(_CHECKPOINT_METADATA|_METADATA|manifest\.ocdbt)$/
+
 let opened = 0
 
 /** Whether a file's bytes are on this device: reading them is fast and costs nothing. */
@@ -62,7 +65,8 @@ export function isLocal({ input }: Pick<OpenFile, 'input'>): boolean {
 export function nameOf(input: Input): string {
   if (typeof input !== 'string') return input.name
   const { pathname, host } = new URL(input, location.href)
-  return decode(pathname.split('/').pop() ?? '') || host
+  const [folder = '', name = ''] = pathname.split('/').slice(-2).map(decode)
+  return OF_FOLDER.test(name) && folder ? `${folder}/${name}` : name || host
 }
 
 type HowToOpen = Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly beside: Beside | undefined }

@@ -63,7 +63,7 @@ interface HowToOpen {
 }
 
 /** Addresses that stand for others; see ../open/address.ts, which is loaded for them. */
-const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\//
+const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\/|^[^?#]+\/$/
 const address = part(() => import('../open/address'))
 
 /**
@@ -85,7 +85,7 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
     let input = given
     let name = String(input)
     try {
-      if (typeof input === 'string' && TO_RESOLVE.test(input)) input = await (await address()).resolveAddress(input)
+      if (typeof input === 'string' && TO_RESOLVE.test(input)) input = await (await address()).resolveAddress(input, signal)
       name = beside?.title ?? nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)

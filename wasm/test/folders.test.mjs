@@ -40,7 +40,7 @@ test('the arrays of all checkpoints that Orbax made are those that tensorstore r
     const first = ['_CHECKPOINT_METADATA', '_METADATA', 'manifest.ocdbt'].find((one) => files.has(one))
     const opening = open(files.get(first), { siblings: files })
     if (REFUSED.test(name)) {
-      await assert.rejects(opening, ({ code }) => /^(foreign_invalid|file_missing)$/.test(code), name)
+      await assert.rejects(opening, ({ code }) => /^(foreign_invalid|file_missing|unsupported_feature)$/.test(code), name)
       refused++
       continue
     }
@@ -52,11 +52,11 @@ test('the arrays of all checkpoints that Orbax made are those that tensorstore r
       const tensor = tensors.get(array)
       if (!tensor && shape.length === 0) continue // a number of Python
       assert.ok(tensor, `${name}: ${array} of ${[...tensors.keys()]}`)
-      assert.deepEqual([...tensor.shape], shape, `${name}: ${array}`)
       if (UNREAD.has(name)) {
         assert.equal(tensor.isPlaceholder, true)
         continue
       }
+      assert.deepEqual([...tensor.shape], shape, `${name}: ${array}`)
       assert.equal(createHash('sha256').update(rawBytes(await tensor.read())).digest('hex'), sha256, `${name}: ${array}`)
       equal++
     }
@@ -80,7 +80,7 @@ test('the files of a folder that was chosen are found by where they lie in it', 
   }
   // As if each had been chosen by itself: a name alone does not say where a file lies.
   const loose = files.map((file) => new File([file], file.name))
-  await assert.rejects(open(loose.find(({ name }) => name === '_CHECKPOINT_METADATA'), { siblings: loose }), { code: 'foreign_invalid', message: /its folders may be missing/ })
+  await assert.rejects(open(loose.find(({ name }) => name === '_CHECKPOINT_METADATA'), { siblings: loose }), { code: 'file_missing', file: 'default/_METADATA' })
 })
 
 test('a SavedModel: the tree that TensorFlow loads, its CRC-32Cs, and a flipped bit', async () => {

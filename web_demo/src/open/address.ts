@@ -43,5 +43,5 @@ export async function resolveAddress(text: string, signal?: AbortSignal): Promis
     if (answer?.ok) return address
   }
   if (!isFolder) return all.at(-1)!
-  throw new EspalierError('file_not_found', `this address is that of a folder, and it has none of the files that a checkpoint in a folder is opened by: ${IN_FOLDER.join(', ')}; servers do not say what else is in a folder: give the address of one step, or of a file`)
+  throw new EspalierError('file_not_found', 'this address is that of a folder, and none of the files that open such a checkpoint is there, such as _CHECKPOINT_METADATA; servers do not say what else is in a folder: give the address of one step, or of a file')
 }

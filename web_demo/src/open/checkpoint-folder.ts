@@ -123,7 +123,11 @@ class Finder {
     if (names.length > 0) this.#add({ folder, names }, isNewest)
     else {
       const [, what] = OTHERS.find(([pattern]) => files.some((name) => pattern.test(name))) ?? []
-      if (what) this.#problems.push({ folder, message: `this is a folder; ${what}` })
+      if (what) {
+        this.#problems.push({ folder, message: `this is a folder; ${what}` })
+        // In folders below are its parts: Core ML has a weight.bin.
+        return
+      }
     }
     const inside = tree.foldersIn(folder)
     if (inside.some((name) => name.startsWith(OF_PROCESS) && this.#orbaxIn(`${folder}${name}/`) !== undefined)) {

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { open } from 'espalier'
+import { formatOfName, open } from 'espalier'
 import { checkTree, rawBytes } from './support/described.mjs'
 
 const foreign = fileURLToPath(new URL('../../tests/foreign/', import.meta.url))
@@ -65,6 +65,12 @@ test('the arrays of all checkpoints that Orbax made are those that tensorstore r
   assert.equal(Object.keys(EXPECTED).length, 90)
   assert.ok(refused >= 8, String(refused))
   assert.equal(equal, 284)
+})
+
+test('the files that a folder is opened by are named as checkpoints', () => {
+  const names = { orbax: ['_CHECKPOINT_METADATA', '_METADATA', 'manifest.ocdbt'], tensorflow: ['variables.index'], dcp: ['.metadata'] }
+  for (const [format, list] of Object.entries(names)) for (const name of list) assert.deepEqual([formatOfName(name)?.name, formatOfName(name)?.needsFolder], [format, true], name)
+  for (const name of ['d', 'commit_success.txt', '_sharding', 'saved_model.pb', 'variables.data-00000-of-00001']) assert.equal(formatOfName(name), undefined, name)
 })
 
 test('the files of a folder that was chosen are found by where they lie in it', async () => {

@@ -15,6 +15,7 @@
 #include "cli/opening/urls.h"
 #include "cli/terminal/json_writer.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 #include "files/open/checkpoint_folder.h"
 #include "files/os/regular_file.h"
 #include "serve/resource.h"

@@ -482,6 +482,15 @@ class RunFolder(View):
             self.assertEqual(server.ask(f"files/0/step-{i}.espalier").content, self.bytes)
         self.assertLess(server.descriptors(), before + 12)
 
+    def test_shards_of_tensorflow(self):
+        parts = {"checkpoint-10/m.index", "checkpoint-10/m.data-00000-of-00001"}
+        for name in parts:
+            self.write(name)
+        server = self.serve(self.run_folder)
+        self.assertLessEqual(parts, set(self.names(server)))
+        for name in parts:
+            self.assertEqual(server.ask("files/0/" + name).content, self.bytes)
+
     def test_refusals(self):
         self.assertIn("view one folder, or files", self.refused(USAGE, self.run_folder, self.sample, "--page", self.page))
         self.assertIn("one file through a map", self.refused(USAGE, self.run_folder, "--map", "unwrap", "--page", self.page))

@@ -115,6 +115,12 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
       continue;
     }
     const auto file = orbax_file(folder / name);
+    // The database of one process: only a part of the arrays, however much it looks like a step.
+    if (file && name.starts_with("ocdbt.process_")) {
+      return fail(ErrorCode::kNotARegularFile,
+                  "this is a folder of a save of Orbax that did not finish: its processes wrote "
+                  "their arrays, and the file that joins them is missing; open an earlier step");
+    }
     const auto step = orbax_step_of(name);
     if (!step) {
       if (file) items.emplace_back(name, *file);

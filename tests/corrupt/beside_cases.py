@@ -56,13 +56,12 @@ def arrays():
     lost = "this array cannot be read: its file w/.zarray is missing"
     yield beside("missing", lost, good, {}, "-", found_by="opens")
     yield beside("no-json", "this array cannot be read", good, GOOD | {"w/.zarray": b"{"})
-    yield beside("cut", "a chunk of it", good, GOOD | {"w/0": b""})
-    yield beside("manifest-damaged", "only the names are known of 1 array in folders beside the file", good,
+    yield beside("manifest-damaged", "this is no manifest of OCDBT; copy or download the checkpoint again", good,
                  GOOD | {"manifest.ocdbt": b"\x0c\xdb\x3a\x2a"}, path=None)  # fmt: skip
     tie = "an earlier value of the file stands for the same array, so both are one (a tie)"
     yield beside("twice", tie, mapping(v=text("PLACEHOLDER://w"), w=text("PLACEHOLDER://w")), code="-", found_by="opens")
-    yield beside("limit-files", "further files and Limits::files allows 3", good, code="limit_exceeded", path=None,
-                 found_by="open", limits={"files": 3})  # fmt: skip
+    yield beside("limit-files", "further files and Limits::files allows 6", good, code="limit_exceeded", path=None,
+                 found_by="open", limits={"files": 6})  # fmt: skip
 
 
 # --- Sharded weights of Keras --------------------------------------------------------------------------
@@ -105,7 +104,7 @@ def groups():
                   SHARDS | {"two": shard("0", "1")}, path="layers/head/vars/0", **lost)  # fmt: skip
     yield sharded("file-unnamed-group", "the index does not say that two has this", {GROUP: "one", "/layers": "two"},
                   code="-", path="layers/head/vars/1", found_by="opens")  # fmt: skip
-    yield sharded("file-missing", "only the names are known of the 1 group in two", MAP, {"one": SHARDS["one"]}, "-", found_by="opens")
+    yield sharded("file-missing", None, MAP, {"one": SHARDS["one"]}, "file_missing", **lost)
     yield sharded("limit-files", "the checkpoint has bytes in 2 further files and Limits::files allows 1", code="limit_exceeded",
                   limits={"files": 1})  # fmt: skip
     yield sharded("limit-depth", "a group of the index lies in more others than Limits::depth allows", code="limit_exceeded",

@@ -156,7 +156,7 @@ void OnnxOpener::add_notes(OnnxModel& model) const {
   add(model.nodes,
       "the graph of " + counted(model.nodes, "node") +
           ", with all else beside the tensors, takes " + "more than " +
-          counted(OnnxModelCopy::kMostBytes >> 20, "MiB") +
+          std::to_string(OnnxModelCopy::kMostBytes >> 20) + " MiB" +
           " and is not kept: keep the model to run it",
       Note::Kind::kLoss);
   add(model.tensor_texts,

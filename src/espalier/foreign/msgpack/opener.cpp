@@ -92,8 +92,7 @@ Result<void> MsgpackOpener::parse() {
 }
 
 Result<Checkpoint> MsgpackOpener::build() {
-  ForeignParts parts{
-      .format = &kMsgpackFormat, .tables = {}, .files = {}, .nest = options().nest};
+  ForeignParts parts{.format = &kMsgpackFormat, .tables = {}, .files = {}, .nest = options().nest};
   if (auto ok = beside_.build(files(), parts.notes); !ok) return propagate(ok);
   auto tables = msgpack_tables(parser_.tree(), options().limits, beside_, parts.notes);
   if (!tables) return propagate(tables);

@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
+#include "espalier/foreign/msgpack/format.h"
 #include "espalier/read/opening_machine.h"
 #include "espalier/source.h"
 #include "files/os/posix.h"
@@ -83,10 +85,25 @@ std::string_view unfinished_mark(const fs::path& path) {
   return {};
 }
 
+bool is_msgpack(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  const auto source = open_source(path, Access::kRead);
+  if (!source) return false;
+  std::vector<std::byte> front(
+      static_cast<std::size_t>(std::min((*source)->size(), kFirstReadBytes)));
+  if (!(*source)->copy({0, 0, front.size()}, front)) return false;
+  const FileKind* const kind = kind_of(front, (*source)->size(), {});
+  return kind != nullptr && !kind->format.empty() && kind->format.front() == kMsgpackFormat;
+}
+
 // The file of an Orbax checkpoint, or of an item of one, that all others are found from.
 std::optional<fs::path> orbax_file(const fs::path& folder) {
   std::error_code error;
-  for (const char* const name : {"_CHECKPOINT_METADATA", "_METADATA", "manifest.ocdbt"}) {
+  if (fs::exists(folder / "_CHECKPOINT_METADATA", error)) return folder / "_CHECKPOINT_METADATA";
+  // Of 2024 and before; it has arrays that _METADATA beside it does not know.
+  if (is_msgpack(folder / "checkpoint")) return folder / "checkpoint";
+  for (const char* const name : {"_METADATA", "manifest.ocdbt"}) {
     if (fs::exists(folder / name, error)) return folder / name;
   }
   return std::nullopt;

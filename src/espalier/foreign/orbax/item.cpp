@@ -53,6 +53,14 @@ OrbaxItem::OrbaxItem(FolderFiles& files, std::string folder, const Limits& limit
       limits_(limits),
       database_(files, folder_, limits) {}
 
+OrbaxItem::OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits,
+                     std::vector<std::string> names)
+    : files_(files),
+      folder_(std::move(folder)),
+      limits_(limits),
+      names_(std::move(names)),
+      database_(files, folder_, limits) {}
+
 tl::unexpected<Error> OrbaxItem::bad(ErrorCode code, const std::string& message,
                                      const std::string& file) const {
   Error error{code, Error::kNoOffset, {}, message};
@@ -177,9 +185,9 @@ bool OrbaxItem::names_arrays() const {
 
 Result<void> OrbaxItem::choose_layout() {
   const auto object = metadata_.object();
-  if (!object) return propagate(object);
-  metadata_root_ = *object;
-  if (metadata_root_) {
+  if (!object && !names_) return propagate(object);
+  if (object) metadata_root_ = *object;
+  if (metadata_root_ && !names_) {
     if (const std::string_view rich = text_of(metadata_root_->member("value_metadata_tree"));
         !rich.empty()) {
       auto json = JsonTree::parse(rich, kMostRichDepth, JsonDialect::kOfPython);
@@ -200,13 +208,13 @@ Result<void> OrbaxItem::choose_layout() {
                "them is missing; open an earlier step, or download the checkpoint again",
                "manifest.ocdbt");
   }
-  if (!metadata_root_) {
+  if (!metadata_root_ && !names_) {
     return bad(ErrorCode::kFileMissing,
                "neither this file nor manifest.ocdbt is there, so nothing says what was saved; "
                "copy or download the whole folder",
                "_METADATA");
   }
-  if (names_arrays() && is_true(*metadata_root_, "use_ocdbt")) {
+  if (metadata_root_ && names_arrays() && is_true(*metadata_root_, "use_ocdbt")) {
     return bad(ErrorCode::kFileMissing,
                "the checkpoint has arrays in an OCDBT database, whose manifest is missing; copy or "
                "download the whole folder",
@@ -218,24 +226,31 @@ Result<void> OrbaxItem::choose_layout() {
 }
 
 Result<void> OrbaxItem::find_plain_arrays() {
-  OrbaxTree tree;
-  Notes notes;
-  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
-  if (!read) return propagate(read);
-  const bool is_v3 = is_true(*metadata_root_, "use_zarr3");
-  for (const OrbaxLeaf& leaf : read->leaves) {
-    if (!has_array(leaf)) continue;
-    const auto [found, is_new] = arrays_.try_emplace(leaf.name);
+  std::vector<std::string> names;
+  if (names_) {
+    names = *names_;
+  } else {
+    OrbaxTree tree;
+    Notes notes;
+    auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
+    if (!read) return propagate(read);
+    for (OrbaxLeaf& leaf : read->leaves) {
+      if (has_array(leaf)) names.push_back(std::move(leaf.name));
+    }
+  }
+  const bool is_v3 = metadata_root_ && is_true(*metadata_root_, "use_zarr3");
+  for (const std::string& array_name : names) {
+    const auto [found, is_new] = arrays_.try_emplace(array_name);
     if (!is_new) continue;
     Array& array = found->second;
     array.is_v3 = is_v3;
-    const std::string name = below(leaf.name) + std::string(is_v3 ? kZarr3 : kZarr2);
+    const std::string name = below(array_name) + std::string(is_v3 ? kZarr3 : kZarr2);
     // Such a name was written outside of the checkpoint, if at all.
     if (!is_name_below(folder_ + name)) {
       array.problem = Error{ErrorCode::kForeignInvalid,
                             Error::kNoOffset,
                             {},
-                            "its name '" + leaf.name +
+                            "its name '" + array_name +
                                 "' is no path below the checkpoint's folder, so it was not saved "
                                 "there; nothing is read from elsewhere"};
       continue;
@@ -338,7 +353,10 @@ class OrbaxItem::Builder {
       }
     }
     OrbaxItemTree read;
-    if (item_.metadata_root_) {
+    if (item_.names_) {
+      read = tree_of(*item_.names_);
+      set_types(read);
+    } else if (item_.metadata_root_) {
       auto tree = read_orbax_tree(*item_.metadata_root_,
                                   item_.rich_ ? std::optional(item_.rich_->root()) : std::nullopt,
                                   path_, item_.limits_, parts_.tree, parts_.notes);
@@ -365,9 +383,9 @@ class OrbaxItem::Builder {
     for (const auto& [name, array] : item_.arrays_) {
       if (array.is_named || item_.is_plain_) continue;
       parts_.notes.add({Note::Kind::kLoss, path_,
-                        "the array '" + name +
-                            "' is in the database, and _METADATA does not name "
-                            "it; it is left out"});
+                        "the array '" + name + "' is in the database, and " +
+                            (item_.names_ ? "the file beside it" : "_METADATA") +
+                            " does not name it; it is left out"});
     }
     return read.root;
   }
@@ -375,17 +393,45 @@ class OrbaxItem::Builder {
  private:
   // Without _METADATA: what dots in names stand for is unknown.
   OrbaxItemTree flat_tree() {
-    OrbaxItemTree read{.root = parts_.tree.add({.type = OrbaxType::kDict})};
-    for (const auto& [name, array] : item_.arrays_) {
-      OrbaxLeaf leaf{.name = name, .path = path_, .value_type = "jax.Array"};
-      append_path(leaf.path, KeyView::of(std::string_view(name)), DigitMark::kNever);
-      leaf.node = parts_.tree.add({.type = OrbaxType::kNull});
-      parts_.tree.add_child(read.root, name, leaf.node);
-      read.leaves.push_back(std::move(leaf));
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, array] : item_.arrays_) names.push_back(name);
     parts_.notes.add({Note::Kind::kWarning, path_,
                       "_METADATA is missing, so the arrays are in one dict under the names that "
                       "Orbax gave them: keys that are joined with dots"});
+    return tree_of(names);
+  }
+
+  // Says of values that another file names what _METADATA and _strings.json know of them.
+  void set_types(OrbaxItemTree& named) const {
+    std::map<std::string_view, std::string_view> types;
+    OrbaxTree tree;
+    Notes notes;
+    const auto known = item_.metadata_root_ ? read_orbax_tree(*item_.metadata_root_, std::nullopt,
+                                                              {}, item_.limits_, tree, notes)
+                                            : OrbaxItemTree();
+    if (known) {
+      for (const OrbaxLeaf& leaf : known->leaves) types.emplace(leaf.name, leaf.value_type);
+    }
+    for (const auto& [name, text] : strings_) types[name] = "string";
+    for (OrbaxLeaf& leaf : named.leaves) {
+      const auto type = types.find(leaf.name);
+      if (type == types.end()) continue;
+      if (type->second == "string" || type->second == "scalar") leaf.value_type = type->second;
+    }
+  }
+
+  // Arrays in a dict. Its keys view `names` in the item, or those of its arrays.
+  OrbaxItemTree tree_of(const std::vector<std::string>& names) {
+    OrbaxItemTree read{.root = parts_.tree.add({.type = OrbaxType::kDict})};
+    for (const std::string& name : names) {
+      OrbaxLeaf leaf{.name = name, .path = path_, .value_type = "jax.Array"};
+      append_path(leaf.path, KeyView::of(std::string_view(name)), DigitMark::kNever);
+      leaf.node = parts_.tree.add({.type = OrbaxType::kNull});
+      const auto array = item_.arrays_.find(name);
+      parts_.tree.add_child(read.root, array == item_.arrays_.end() ? name : array->first,
+                            leaf.node);
+      read.leaves.push_back(std::move(leaf));
+    }
     return read;
   }
 

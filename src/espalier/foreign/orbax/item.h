@@ -47,6 +47,11 @@ class OrbaxItem {
  public:
   /// `folder` is empty or ends with '/'.
   OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits);
+  /// An item whose tree another file describes, which has only the names of arrays, each once. What
+  /// build() adds is then a dict of these values, in this order, and the paths of notes are those
+  /// in this dict. If _METADATA is there, it says only which of them are numbers and texts.
+  OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits,
+            std::vector<std::string> names);
 
   /// Goes on; true once all that build() needs is known. Errors are those of the item, with the
   /// name of the file, and kLimitExceeded.
@@ -94,7 +99,8 @@ class OrbaxItem {
   WholeFile manifest_;
   WholeFile strings_;
   WholeFile array_metadata_;
-  std::uint32_t first_process_ = 0;  // the manifest that its process wrote
+  std::uint32_t first_process_ = 0;                      // the manifest that its process wrote
+  const std::optional<std::vector<std::string>> names_;  // if not _METADATA has them
   std::optional<JsonRef> metadata_root_;
   std::optional<JsonTree> rich_;
   OcdbtDatabase database_;

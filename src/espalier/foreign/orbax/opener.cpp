@@ -285,7 +285,15 @@ Result<std::uint32_t> OrbaxOpener::build_metadata(OrbaxParts& parts) {
 }
 
 // A file for each large array, and for many small ones.
-Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
+Result<void> make_orbax_files(OrbaxParts& parts, FileSet& files) {
+  // Most of the files that were looked for need not be there.
+  for (std::uint32_t number = 1; number < files.size(); ++number) {
+    FileEntry& file = files[number];
+    if (file.problem && !parts.lost.contains(number)) {
+      file.problem.reset();
+      file.length = 0;
+    }
+  }
   std::uint64_t all = 0;
   for (const auto& made : parts.made) {
     const auto sum = checked_add(all, made.part.array->bytes());
@@ -303,7 +311,7 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
   FileEntry file;
   const auto close = [&]() -> Result<void> {
     if (group.empty()) return {};
-    if (files().size() >= kMostOrbaxFiles) {
+    if (files.size() >= kMostOrbaxFiles) {
       return fail(ErrorCode::kLimitExceeded,
                   "the checkpoint has more than 65535 files, with those that are made when they "
                   "are read");
@@ -311,9 +319,9 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
     file.name = "arrays";
     file.maker = std::make_shared<ZarrMaker>(std::exchange(group, {}), keeper);
     for (const std::uint32_t node : nodes) {
-      parts.tree[node].tensor.file = static_cast<std::uint16_t>(files().size());
+      parts.tree[node].tensor.file = static_cast<std::uint16_t>(files.size());
     }
-    files().push_back(std::exchange(file, {}));
+    files.push_back(std::exchange(file, {}));
     nodes.clear();
     return {};
   };
@@ -345,15 +353,7 @@ Result<Checkpoint> OrbaxOpener::build() {
   if (!state) return propagate(state);
   const auto metadata = build_metadata(parts);
   if (!metadata) return propagate(metadata);
-  // Most of the files that were looked for need not be there.
-  for (std::uint32_t number = 1; number < files().size(); ++number) {
-    FileEntry& file = files()[number];
-    if (file.problem && !parts.lost.contains(number)) {
-      file.problem.reset();
-      file.length = 0;
-    }
-  }
-  if (auto ok = make_files(parts); !ok) return propagate(ok);
+  if (auto ok = make_orbax_files(parts, files()); !ok) return propagate(ok);
   auto tables = orbax_tables(parts.tree, *state, *metadata, options().limits);
   if (!tables) return propagate(tables);
   ForeignParts foreign{.format = &kOrbaxFormat,

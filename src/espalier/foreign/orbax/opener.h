@@ -14,6 +14,7 @@
 #include "espalier/foreign/common/folder_files.h"
 #include "espalier/foreign/orbax/item.h"
 #include "espalier/foreign/orbax/whole_file.h"
+#include "espalier/format/file_set.h"
 #include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
@@ -22,6 +23,11 @@ namespace espalier {
 /// Whether a file that begins with `front` is one that a checkpoint of Orbax is opened by: a
 /// manifest of OCDBT, _METADATA or _CHECKPOINT_METADATA.
 bool looks_like_orbax(ByteSpan front, std::uint64_t file_size);
+
+/// The last thing before the tables of `parts` are made: adds the files that its arrays are put
+/// together in to `files`, and forgets that files which were looked for are not there, unless they
+/// have chunks. kLimitExceeded.
+[[nodiscard]] Result<void> make_orbax_files(OrbaxParts& parts, FileSet& files);
 
 /// The machine that opens such a file and those that it names, in the same folder or below it. An
 /// item that cannot be read is a note, unless it is the only one. Errors are those of OrbaxItem and
@@ -51,7 +57,6 @@ class OrbaxOpener final : public StepOpener {
   [[nodiscard]] Result<bool> step_item(Item& item);
   [[nodiscard]] Result<std::uint32_t> build_state(OrbaxParts& parts);
   [[nodiscard]] Result<std::uint32_t> build_metadata(OrbaxParts& parts);
-  [[nodiscard]] Result<void> make_files(OrbaxParts& parts);
 
   FolderFiles folder_;
   bool is_begun_ = false;

@@ -74,10 +74,10 @@ struct WantedFile {
 
 /// A file whose bytes espalier_make() makes.
 struct MadeFile {
-  std::uint32_t number;        // 0
-  std::uint32_t has_checksum;  // 4: 0 or 1: whether making it checks its bytes
-  std::uint64_t length;        // 8
-  Text name;                   // 16: a label, not a path
+  std::uint32_t number;  // 0
+  std::uint32_t check;   // 4: 1 if making it finds damage, 2 if it also compares a checksum, 0
+  std::uint64_t length;  // 8
+  Text name;             // 16: a label, not a path
 };
 
 /// A range of a file; file 0 is the opened one.

@@ -52,7 +52,9 @@ std::uint32_t espalier_made_file(Tree* tree, std::uint32_t from, MadeFile* out) 
     const FileEntry* const file = made_file(tree, i);
     if (file == nullptr) continue;
     *out = {.number = i,
-            .has_checksum = file->maker->has_checksum() ? 1u : 0u,
+            .check = file->maker->has_checksum()   ? 2u
+                     : file->maker->finds_damage() ? 1u
+                                                   : 0u,
             .length = file->length,
             .name = text_of(file->name)};
     return 1;

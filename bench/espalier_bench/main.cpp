@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "espalier/checkpoint_file.h"
@@ -38,16 +39,27 @@ std::uint64_t list(const Checkpoint& checkpoint) {
   return sum;
 }
 
+// The time that processors have spent in all threads of the process.
+std::uint64_t processor_ns() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// `cpu_ns` is for opening and listing together.
 void open(const Options& options) {
-  Samples open_ns, list_ns, close_ns;
+  Samples open_ns, list_ns, close_ns, cpu_ns;
   std::uint64_t listed = 0, tensors = 0, index_bytes = 0;
   for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    const std::uint64_t used = processor_ns();
     auto start = Clock::now();
     std::optional<CheckpointFile> file = must(CheckpointFile::open(options.file));
     open_ns.push_back(nanoseconds_since(start));
     start = Clock::now();
     listed = list(file->checkpoint());
     list_ns.push_back(nanoseconds_since(start));
+    cpu_ns.push_back(processor_ns() - used);
     tensors = file->checkpoint().tensor_count();
     index_bytes = file->checkpoint().catalog().data_begin();
     start = Clock::now();
@@ -61,6 +73,7 @@ void open(const Options& options) {
       .with("open_ns", open_ns)
       .with("list_ns", list_ns)
       .with("close_ns", close_ns)
+      .with("cpu_ns", cpu_ns)
       .print();
 }
 

@@ -26,7 +26,9 @@ constexpr std::size_t kLargestWindow = 512;
 std::size_t find_next(const Bytes& file, std::size_t from, const Structure** found) {
   for (std::size_t at = from; at + 8 <= file.size(); ++at) {
     for (const Structure& structure : kStructures) {
-      if (std::memcmp(file.data() + at, structure.letters.data(), structure.letters.size()) == 0) {
+      // Most bytes are no first letter: comparing words at each takes three quarters of a campaign.
+      if (file[at] == static_cast<std::uint8_t>(structure.letters.front()) &&
+          std::memcmp(file.data() + at, structure.letters.data(), structure.letters.size()) == 0) {
         *found = &structure;
         return at;
       }

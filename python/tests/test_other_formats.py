@@ -1,6 +1,8 @@
 """Files that other libraries write open as what these load."""
 
 import json
+import pathlib
+import tarfile
 
 import espalier
 import numpy as np
@@ -129,6 +131,26 @@ def test_a_folder_of_steps_is_told(tmp_path):
             checkpointer.save(step, step)
     with pytest.raises(espalier.CheckpointOSError, match="such as the newest, step_00000010.espalier"):
         espalier.load(tmp_path)
+
+
+FOREIGN = pathlib.Path(__file__).resolve().parents[2] / "tests/foreign"
+EVERY = json.loads((FOREIGN / "every/every.json").read_text())
+
+
+@pytest.mark.filterwarnings("ignore::espalier.LossWarning")
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case["path"])
+def test_one_file_of_every_kind(case, tmp_path):
+    folder = FOREIGN
+    if "archive" in case:
+        folder = tmp_path
+        with tarfile.open(FOREIGN / case["archive"]) as archive:
+            archive.extractall(folder)
+    with espalier.open(folder / case["path"]) as file:
+        assert file.format == case["format"]
+    loaded = espalier.load(folder / case["path"])
+    # The same by way of our own format.
+    espalier.save(tmp_path / "copy.espalier", loaded)
+    same_values(espalier.load(tmp_path / "copy.espalier"), loaded)
 
 
 def test_a_file_of_gguf(repository):

@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -26,6 +27,7 @@ import urllib.parse
 
 ESPALIER = os.environ["ESPALIER"]
 MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
+FOREIGN = pathlib.Path(__file__).resolve().parent.parent / "foreign"
 USAGE, BAD_INPUT, IO = 2, 3, 4
 # A server that a test has forgotten ends by itself.
 IDLE = ["--idle-timeout", "60"]
@@ -480,6 +482,15 @@ class RunFolder(View):
             self.assertEqual(server.ask(f"files/0/step-{i}.espalier").content, self.bytes)
         self.assertLess(server.descriptors(), before + 12)
 
+    def test_shards_of_tensorflow(self):
+        parts = {"checkpoint-10/m.index", "checkpoint-10/m.data-00000-of-00001"}
+        for name in parts:
+            self.write(name)
+        server = self.serve(self.run_folder)
+        self.assertLessEqual(parts, set(self.names(server)))
+        for name in parts:
+            self.assertEqual(server.ask("files/0/" + name).content, self.bytes)
+
     def test_refusals(self):
         self.assertIn("view one folder, or files", self.refused(USAGE, self.run_folder, self.sample, "--page", self.page))
         self.assertIn("one file through a map", self.refused(USAGE, self.run_folder, "--map", "unwrap", "--page", self.page))
@@ -717,6 +728,107 @@ class Files(View):
         server = self.serve(distributed)
         self.assertEqual(server.ask("files/0/__1_0.distcp").status, 404)
         self.assertEqual(server.ask("files/0/__2_0.distcp").status, 200)
+
+    def orbax(self, name):
+        """A checkpoint that Orbax made, in a folder of its own."""
+        with tarfile.open(FOREIGN / "orbax" / "files.tar.xz") as archive:
+            archive.extractall(self.folder, [entry for entry in archive if entry.name.startswith(name + "/")])
+        return pathlib.Path(self.new(name))
+
+    def served_below(self, server, folder, at):
+        """Which files below a folder the server has, as far as they are those of the folder."""
+        served = set()
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            response = server.ask(at + urllib.parse.quote(name))
+            if response.status == 200:
+                self.assertEqual(response.content, path.read_bytes(), name)
+                served.add(name)
+        return served
+
+    def test_a_folder_of_orbax_and_what_it_names_below(self):
+        run = self.orbax("manager")
+        (run / "10" / "default" / "d" / "secret").write_text("secret")
+        (run / "10" / "secret").write_text("secret")
+        for given in (run, run / "10", run / "10" / "_CHECKPOINT_METADATA"):
+            server = self.serve(given)
+            self.assertEqual(server.fragment, "url=files/0/10/_CHECKPOINT_METADATA")
+            served = self.served_below(server, run / "10", "files/0/10/")
+            self.assertLessEqual({"_CHECKPOINT_METADATA", "default/_METADATA", "default/manifest.ocdbt"}, served)
+            [node] = [name for name in served if name.startswith("default/d/")]
+            # Not what nothing names; not what Orbax alone reads; no other step.
+            for name in ("secret", "default/d/secret", "commit_success.txt", "default/_sharding"):
+                self.assertNotIn(name, served)
+            for name in ("", "default", "default/", "default/d", "../5/_CHECKPOINT_METADATA", "default/../_CHECKPOINT_METADATA",
+                         "default//_METADATA", "%2e%2e/5/_CHECKPOINT_METADATA", "default%2f..%2f_CHECKPOINT_METADATA"):
+                self.assertEqual(server.ask("files/0/10/" + name).status, 404, name)
+            self.assertEqual(server.ask(f"files/0/10/{node}", Range="bytes=0-3").content, bytes.fromhex("0cdb20de"))
+        # Steps side by side.
+        server = self.serve(run / "5", run / "10")
+        listed = json.loads(server.ask("files.json").content)
+        self.assertEqual([(entry["name"], entry["url"]) for entry in listed],
+                         [(f"{step}/_CHECKPOINT_METADATA", f"files/{i}/{step}/_CHECKPOINT_METADATA") for i, step in enumerate((5, 10))])
+        self.assertIn("default/_METADATA", self.served_below(server, run / "10", "files/1/10/"))
+
+    def test_a_folder_of_orbax_with_values_and_chunks_in_files_below(self):
+        for name, beginning in (("base", "ocdbt.process_0/d/"), ("plain_z2", "adam.0.mu.w/"), ("items", "params/d/")):
+            folder = self.orbax(name)
+            opened = folder / "1" if name == "items" else folder
+            served = self.served_below(self.serve(folder), opened, f"files/0/{opened.name}/")
+            self.assertTrue(any(one.startswith(beginning) for one in served), (name, served))
+        # A checkpoint of the plain layout with many files keeps none of them open.
+        server = self.serve(self.orbax("plain_z3"))
+        before = server.descriptors()
+        self.assertGreater(len(self.served_below(server, pathlib.Path(self.new("plain_z3")), "files/0/plain_z3/")), 20)
+        self.assertLess(server.descriptors(), before + 12)
+
+    def test_a_file_below_that_becomes_a_link(self):
+        step = self.orbax("manager") / "10" / "default"
+        with open(self.new("secret"), "wb") as file:
+            file.write(b"secret")
+        shutil.copytree(step / "d", self.new("elsewhere"))
+        server = self.serve(step.parent)
+        [node] = os.listdir(step / "d")
+        self.assertEqual(server.ask(f"files/0/10/default/d/{node}").status, 200)
+        shutil.rmtree(step / "d")
+        os.symlink(self.new("elsewhere"), step / "d")
+        (step / "_METADATA").unlink()
+        os.symlink(self.new("secret"), step / "_METADATA")
+        for name in (f"d/{node}", "_METADATA"):
+            response = server.ask("files/0/10/default/" + name)
+            self.assertEqual(response.status, 500, name)
+            self.assertNotIn(b"secret", response.content)
+        # One that is a link from the beginning is no part, and without it nothing opens.
+        self.assertIn("not followed", self.refused(BAD_INPUT, step.parent, "--page", self.page))
+
+    def test_folders_of_orbax_that_do_not_open(self):
+        self.assertIn("the save did not finish", self.refused(BAD_INPUT, self.orbax("unfinished"), "--page", self.page))
+        run = self.orbax("manager")
+        os.rename(run / "10", run / "10.orbax-checkpoint-tmp-7")
+        self.assertIn("has not finished", self.refused(BAD_INPUT, run / "10.orbax-checkpoint-tmp-7", "--page", self.page))
+        self.assertEqual(json.loads(self.serve(run).ask("files.json").content)[0]["size"], (run / "5" / "_CHECKPOINT_METADATA").stat().st_size)
+        for file in (run / "5" / "default").glob("*"):
+            if file.is_file():
+                file.unlink()
+        self.assertIn("the file that joins them is missing", self.refused(BAD_INPUT, run / "5" / "default", "--page", self.page))
+
+    def test_a_saved_model(self):
+        model = pathlib.Path(shutil.copytree(FOREIGN / "tensorflow" / "files" / "saved_model.tensorflow", self.new("export")))
+        for name in ("saved_model.pb", "variables/other.data-00000-of-00001"):
+            (model / name).write_text("secret")
+        server = self.serve(model)
+        self.assertEqual(server.fragment, "url=files/0/variables.index")
+        self.assertEqual(self.served_below(server, model / "variables", "files/0/"), {"variables.index", "variables.data-00000-of-00001"})
+        shutil.rmtree(model / "variables")
+        self.assertIn("SavedModel of TensorFlow without variables", self.refused(BAD_INPUT, model, "--page", self.page))
+
+    def test_external_data_of_onnx(self):
+        model = pathlib.Path(self.new("model"))
+        model.mkdir()
+        for name in ("external.onnx", "external.bin", "nested.onnx"):
+            shutil.copy(FOREIGN / "onnx" / name, model)
+        server = self.serve(model / "external.onnx")
+        self.assertEqual(self.served_below(server, model, "files/0/"), {"external.onnx", "external.bin"})
 
     def test_a_folder_of_espalier_writer_is_one_checkpoint(self):
         saved = pathlib.Path(__file__).resolve().parent.parent / "distributed/saved"

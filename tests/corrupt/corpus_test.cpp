@@ -29,13 +29,15 @@ Verdict judge_file(const std::filesystem::path& path, const Limits& limits, Acce
                         file->load(file->metadata()));
 }
 
-// A file, and those beside it if it has a folder of its own.
+// A file, and those beside and below it if it has a folder of its own.
 OpenedFolder read_files(const std::filesystem::path& path, bool has_folder) {
   OpenedFolder read{path.filename().string(), {}};
   read.files[read.name] = read_whole(path);
   if (!has_folder) return read;
-  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
-    read.files[entry.path().filename().string()] = read_whole(entry.path());
+  const auto folder = path.parent_path();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_directory()) continue;
+    read.files[entry.path().lexically_relative(folder).generic_string()] = read_whole(entry.path());
   }
   return read;
 }

@@ -12,6 +12,8 @@
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/hdf5/checksums.h"
+#include "espalier/foreign/hdf5/chunk_filters.h"
+#include "espalier/foreign/hdf5/dataset.h"
 #include "espalier/foreign/hdf5/format.h"
 #include "espalier/foreign/hdf5/opener.h"
 #include "espalier/format/file_maker.h"
@@ -186,6 +188,27 @@ TEST_CASE("hdf5: checksums") {
   CHECK(fletcher32({}) == 0);
   CHECK(fletcher32(as_bytes(std::string_view("\1\2\3\4", 4))) == 0x05080406);
   CHECK(fletcher32(as_bytes(std::string_view("\1\2\3", 3))) == 0x05040402);
+}
+
+TEST_CASE("hdf5: shuffled elements of every width, and a rest that is none") {
+  for (const std::uint32_t width : {1u, 2u, 3u, 4u, 7u, 8u, 16u}) {
+    CAPTURE(width);
+    constexpr std::size_t kElements = 37;
+    std::string elements;
+    for (std::size_t i = 0; i < width * kElements + width / 2; ++i) {
+      elements.push_back(static_cast<char>(7 * i));
+    }
+    std::string shuffled;
+    for (std::size_t k = 0; k < width; ++k) {
+      for (std::size_t i = 0; i < kElements; ++i) shuffled.push_back(elements[i * width + k]);
+    }
+    shuffled += elements.substr(shuffled.size());
+    const Hdf5Filter filter{.id = kHdf5Shuffle, .values = {width}};
+    Hdf5ChunkFilters filters;
+    const auto undone = filters.undo({&filter, 1}, 0, as_bytes(shuffled), shuffled.size(), 0);
+    REQUIRE(undone);
+    CHECK(as_text(*undone) == elements);
+  }
 }
 
 TEST_CASE(

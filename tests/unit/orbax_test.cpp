@@ -1,5 +1,6 @@
 // Checkpoints of Orbax whose files are made here: what is refused and how it is said, and what
 // names of files and trees of OCDBT may do. tests/foreign/orbax has those that Orbax writes.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -274,6 +275,23 @@ TEST_CASE("Orbax: trees that are none are refused") {
   refused(keys({{"a", "1"}, {"a", "2"}}), "its keys are not in order");
 }
 
+TEST_CASE("Orbax: links below the folder are not followed") {
+  Folder folder;
+  folder.write_leaf(array_of("w"), {"w"});
+  const fs::path nodes = folder.path() / "d";
+  const fs::path moved = folder.path() / "moved";
+  fs::rename(nodes, moved);
+  fs::create_directory_symlink(moved, nodes);
+  check_error(folder.open(), ErrorCode::kNotARegularFile, "", "symbolic link");
+  fs::remove(nodes);
+  fs::create_directory(nodes);
+  fs::create_symlink(moved / "0", nodes / "0");
+  check_error(folder.open(), ErrorCode::kNotARegularFile, "", "link");
+  fs::remove(nodes / "0");
+  fs::rename(moved / "0", nodes / "0");
+  CHECK(folder.open());
+}
+
 TEST_CASE("Orbax: an unfinished save is refused") {
   Folder folder;
   folder.write("_METADATA", tree_of({"w"}, R"(,"use_ocdbt":true)"));
@@ -285,6 +303,40 @@ TEST_CASE("Orbax: an unfinished save is refused") {
   check_error(CheckpointFile::open(temporary), ErrorCode::kNotARegularFile, "", "has not finished");
   check_error(CheckpointFile::open(temporary / "_METADATA"), ErrorCode::kNotARegularFile, "",
               "has not finished");
+  folder.write("5.partial_save/_METADATA", tree_of({"w"}));
+  check_error(CheckpointFile::open(folder.path() / "5.partial_save"), ErrorCode::kNotARegularFile,
+              "", "as .partial_save in its name says");
+}
+
+TEST_CASE(
+    "Orbax: an unfinished save in an object store is refused, by whichever file it is opened") {
+  Folder folder;
+  folder.write_leaf(array_of("w"), {"w"});
+  const std::string handlers = R"({"item_handlers":"x.StandardCheckpointHandler",)";
+  const auto opens = [&] {
+    for (const char* name : {"_CHECKPOINT_METADATA", "_METADATA", "manifest.ocdbt"}) {
+      CAPTURE(name);
+      CHECK(CheckpointFile::open(folder.path() / name));
+    }
+  };
+  folder.write("_CHECKPOINT_METADATA",
+               handlers + R"("init_timestamp_nsecs":7,"commit_timestamp_nsecs":null})");
+  for (const char* name : {"_CHECKPOINT_METADATA", "_METADATA", "manifest.ocdbt"}) {
+    CAPTURE(name);
+    check_error(CheckpointFile::open(folder.path() / name), ErrorCode::kForeignInvalid, "",
+                "none when it was committed");
+  }
+  folder.write("commit_success.txt", "done");
+  opens();
+  fs::remove(folder.path() / "commit_success.txt");
+  // As older versions write it, and versions without these times.
+  for (const char* rest : {R"("init_timestamp_nsecs":7})", R"("commit_timestamp_nsecs":null})",
+                           R"("init_timestamp_nsecs":null,"commit_timestamp_nsecs":null})",
+                           R"("init_timestamp_nsecs":7,"commit_timestamp_nsecs":8})"}) {
+    CAPTURE(rest);
+    folder.write("_CHECKPOINT_METADATA", handlers + rest);
+    opens();
+  }
 }
 
 TEST_CASE("Orbax: one array that cannot be read does not stop the others") {
@@ -339,6 +391,134 @@ TEST_CASE("Orbax: shapes that claim more than the file has make no memory") {
   file = folder.open();
   REQUIRE(file);
   CHECK(has_note(*file, "w", "Limits::made_bytes"));
+}
+
+TEST_CASE("Orbax: verifying makes every array, and claims no checksum") {
+  for (const bool is_damaged : {false, true}) {
+    Folder folder;
+    auto entries = array_of("w");
+    if (is_damaged) entries[1].value.pop_back();
+    folder.write_leaf(entries, {"w"});
+    const auto file = folder.open();
+    REQUIRE(file);
+    const auto report = file->verify();
+    REQUIRE(report);
+    CHECK(report->error_count == (is_damaged ? 1 : 0));
+    CHECK(report->checksums == 0);
+    CHECK(report->bytes == 0);
+  }
+}
+
+TEST_CASE("Orbax: names that collide have one array, which is made once") {
+  Folder folder;
+  std::vector<Entry> entries;
+  for (Entry& entry : array_of("a.b")) entries.push_back(std::move(entry));
+  folder.write_leaf(entries, {});
+  folder.write("_METADATA",
+               R"({"tree_metadata":{"0":{"key_metadata":[{"key":"a","key_type":2},)"
+               R"({"key":"b","key_type":2}],"value_metadata":{"value_type":"np.ndarray"}},)"
+               R"("1":{"key_metadata":[{"key":"a.b","key_type":2}],)"
+               R"("value_metadata":{"value_type":"np.ndarray"}}}})");
+  const auto file = folder.open();
+  REQUIRE(file);
+  std::uint64_t made = 0;
+  for (const FileEntry& entry : file->checkpoint().catalog().files()) {
+    if (entry.maker) made += entry.length;
+  }
+  CHECK(made == 8);
+  for (const char* path : {"a/b", "a.b"}) {
+    CAPTURE(path);
+    const auto view = file->elements<std::int32_t>(path);
+    REQUIRE(view);
+    CHECK(std::vector(view->begin(), view->end()) == std::vector<std::int32_t>{7, 8});
+  }
+}
+
+TEST_CASE("Orbax: chunks that are not there are filled, between those that are") {
+  for (const char* codec : {"C", "F"}) {
+    CAPTURE(codec);
+    Folder folder;
+    auto entries = array_of("w");
+    entries[0].value = R"({"chunks":[1,2],"compressor":null,"dtype":"<i4","fill_value":9,)"
+                       R"("filters":null,"order":")" +
+                       std::string(codec) + R"(","shape":[3,5],"zarr_format":2})";
+    entries[1] = {"w/0.1", little(1, 4) + little(2, 4)};
+    entries.push_back({"w/1.2", little(3, 4) + little(0, 4)});
+    folder.write_leaf(entries, {"w"});
+    const auto file = folder.open();
+    REQUIRE(file);
+    const auto view = file->elements<std::int32_t>("w");
+    REQUIRE(view);
+    CHECK(std::vector(view->begin(), view->end()) ==
+          std::vector<std::int32_t>{9, 9, 1, 2, 9, 9, 9, 9, 9, 3, 9, 9, 9, 9, 9});
+  }
+}
+
+TEST_CASE("Orbax: many chunks that are not there take neither memory nor time") {
+  Folder folder;
+  auto entries = array_of("w");
+  const auto shaped = [&](const std::string& shape, const std::string& chunk) {
+    entries[0].value = R"({"chunks":)" + chunk +
+                       R"(,"compressor":null,"dtype":"|u1","fill_value":9,"filters":null,)"
+                       R"("order":"C","shape":)" +
+                       shape + R"(,"zarr_format":2})";
+    folder.write_leaf({entries[0]}, {"w"});
+    return folder.open();
+  };
+  auto file = shaped("[67108863]", "[1]");
+  REQUIRE(file);
+  CHECK(has_note(*file, "w", "Limits::made_bytes"));
+  file = shaped("[1,1000000]", "[1,1]");
+  REQUIRE(file);
+  const auto view = file->elements<std::uint8_t>("w");
+  REQUIRE(view);
+  CHECK(view->size() == 1'000'000);
+  CHECK(std::count(view->begin(), view->end(), std::uint8_t{9}) == 1'000'000);
+}
+
+TEST_CASE("Orbax: empty paths of files are counted before memory is taken for them") {
+  Folder folder;
+  const auto opens = [&](std::uint64_t paths, std::uint64_t limit) {
+    const std::string node = leaf(Files(paths, {"", ""}), array_of("w"));
+    folder.write("d/0", node);
+    folder.write("manifest.ocdbt", manifest(0, {{"", "d/0"}}, {0, 0, node.size()}));
+    folder.write("_METADATA", tree_of({"w"}));
+    OpenFileOptions options;
+    options.limits.foreign_header_bytes = limit;
+    return folder.open(options);
+  };
+  CHECK(opens(1000, 100'000));
+  check_error(opens(10'000, 100'000), ErrorCode::kLimitExceeded, "", "the paths in the OCDBT");
+}
+
+TEST_CASE("Orbax: metadata of arrays beside the nodes are counted for each array that has them") {
+  Folder folder;
+  std::vector<Entry> entries;
+  std::vector<std::string> names;
+  const std::string json = array_of("w")[0].value + std::string(100, ' ');
+  for (char name = 'a'; name <= 'p'; ++name) {
+    names.emplace_back(1, name);
+    entries.push_back({names.back() + "/.zarray", {}, false, {0, 0, json.size()}});
+  }
+  folder.write("d/json", json);
+  folder.write_leaf(entries, names, {{"", "d/json"}});
+  OpenFileOptions options;
+  // Beyond _METADATA.
+  REQUIRE(tree_of(names).size() < 16 * json.size());
+  options.limits.foreign_header_bytes = 16 * json.size();
+  CHECK(folder.open(options));
+  options.limits.foreign_header_bytes = 16 * json.size() - 1;
+  check_error(folder.open(options), ErrorCode::kLimitExceeded, "", "the metadata of its arrays");
+}
+
+TEST_CASE("Orbax: a tree is refused for its depth before paths are made for it") {
+  Folder folder;
+  folder.write_leaf(array_of("w"), {"w"});
+  std::string keys = R"({"key":"w","key_type":2})";
+  for (int level = 1; level < 20'000; ++level) keys += R"(,{"key":"a","key_type":2})";
+  folder.write("_METADATA", R"({"tree_metadata":{"0":{"key_metadata":[)" + keys +
+                                R"(],"value_metadata":{"value_type":"None"}}}})");
+  check_error(folder.open(), ErrorCode::kLimitExceeded, "", "20000 keys");
 }
 
 TEST_CASE("Orbax: steps and items of a folder") {

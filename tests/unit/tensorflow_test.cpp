@@ -1,4 +1,5 @@
-// TensorFlow's checkpoints: the keys of slices, as TensorFlow 2.21 wrote them. The rest is tested
+// TensorFlow's checkpoints: the keys of slices, as TensorFlow 2.21 wrote them, and what only large
+// ones have. The rest is tested
 // with files: tests/foreign/tensorflow, and the hostile ones of tests/corrupt.
 #include <cstdint>
 #include <string>
@@ -10,8 +11,13 @@
 #include <doctest/doctest.h>
 
 #include "espalier/bytes.h"
+#include "espalier/foreign/tensorflow/bundle.h"
+#include "espalier/foreign/tensorflow/object_graph.h"
+#include "espalier/foreign/tensorflow/object_tree.h"
 #include "espalier/foreign/tensorflow/slice_key.h"
 #include "espalier/foreign/tensorflow/sorted_table.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {
@@ -111,6 +117,41 @@ TEST_CASE("tensorflow: keys of an index beyond the limits of a tree") {
   CHECK(whole->entries()[1].key == "a");
   check_error(read({.nodes = 1}), ErrorCode::kLimitExceeded, "", "more than the 1 key that");
   check_error(read({.text_bytes = 0}), ErrorCode::kLimitExceeded, "", "more than the 0 bytes that");
+}
+
+TEST_CASE("tensorflow: an object with many children, and with two of one name") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 40; ++i) names.push_back("v" + std::to_string(100 + i));
+  Bundle bundle;
+  // The root, and a variable for each name.
+  ObjectGraph graph;
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    bundle.entries.push_back({.name = names[i]});
+    graph.children.push_back({i + 1, names[i]});
+  }
+  graph.nodes.push_back({.children_end = names.size(), .saver = {}});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    graph.attributes.push_back({.name = "VARIABLE_VALUE", .full_name = {}, .key = names[i]});
+    graph.nodes.push_back({.children_end = names.size(), .attributes_end = i + 1, .saver = {}});
+  }
+  Notes notes;
+  const auto tree = make_object_tree(bundle, graph, {}, notes);
+  REQUIRE(tree);
+  REQUIRE(tree->branches.size() == 1);
+  REQUIRE(tree->branches[0].children.size() == names.size());
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    CHECK(tree->branches[0].children[i].name == names[i]);
+    CHECK(tree->branches[0].children[i].number == i);
+  }
+  for (const std::size_t other : {0u, 15u, 16u, 17u, 38u}) {
+    CAPTURE(other);
+    ObjectGraph twice = graph;
+    twice.children[39].name = names[other];
+    const auto refused = make_object_tree(bundle, twice, {}, notes);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::kForeignInvalid);
+    CHECK(refused.error().path == names[other]);
+  }
 }
 
 }  // namespace

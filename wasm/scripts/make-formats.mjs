@@ -35,7 +35,7 @@ export interface FormatRow {
   readonly name: Format
   /** For people, in a list. */
   readonly title: string
-  /** Of the names of the files that are opened, in lower case, the usual one first; a star stands for any text. */
+  /** Of the names of the files that are opened, the usual one first; letters of both cases count as one, and a star stands for any text. */
   readonly endings: readonly string[]
   /** Of further files, in which such a file has tensors; empty if they have none of their own. */
   readonly partEnding: string

@@ -41,8 +41,8 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   /** Where the WebAssembly engine is, likewise: it decodes, checks and surveys. It is fetched at the first read. */
   readonly engine?: CoreInput | undefined
   /**
-   * The location of the further files of a checkpoint in several files. By default they are beside the URL. If a file
-   * is missing, the rest of the checkpoint can be read.
+   * The location of the further files of a checkpoint in several files. By default they are beside the URL, or in folders
+   * below. If a file is missing, the rest of the checkpoint can be read.
    */
   readonly siblings?: SiblingsInput | undefined
   /**

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { open } from 'espalier'
-import { crc32 as ours } from '../dist/engine/crc32.js'
+import { crc32 as ours, crc32c } from '../dist/engine/crc32.js'
 import { countingSource } from './support.mjs'
 import { asNative, native, nativeErrors } from './support/native.mjs'
 import { crc32, entriesOf, storedZip } from './support/zip.mjs'
@@ -39,6 +39,27 @@ test('the CRC-32 is that of zip, at any alignment and length', () => {
   const bytes = Uint8Array.from({ length: 64 }, (_, i) => (i * 151) ^ (i >> 2))
   for (let begin = 0; begin < 8; begin++) {
     for (let end = begin; end <= 40; end++) assert.equal(ours(bytes.subarray(begin, end)), crc32(bytes.subarray(begin, end)), `${begin} to ${end}`)
+  }
+})
+
+test('the CRC-32C is that of RFC 3720, at any alignment and length', () => {
+  // Appendix B.4, whose bytes of a CRC stand in the order of the wire: the lowest one first.
+  for (const [crc, byteAt] of [[0x8a9136aa, () => 0], [0x62a8ab43, () => 0xff], [0x46dd794e, (i) => i], [0x113fdb5c, (i) => 31 - i]]) {
+    assert.equal(crc32c(Uint8Array.from({ length: 32 }, (_, i) => byteAt(i))), crc)
+  }
+  assert.equal(crc32c(new TextEncoder().encode('123456789')), 0xe3069283)
+  assert.equal(crc32c(new Uint8Array()), 0)
+  const bitByBit = (bytes) => {
+    let crc = 0xffffffff
+    for (const byte of bytes) {
+      crc ^= byte
+      for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (0x82f63b78 & -(crc & 1))
+    }
+    return ~crc >>> 0
+  }
+  const bytes = Uint8Array.from({ length: 64 }, (_, i) => (i * 151) ^ (i >> 2))
+  for (let begin = 0; begin < 8; begin++) {
+    for (let end = begin; end <= 40; end++) assert.equal(crc32c(bytes.subarray(begin, end)), bitByBit(bytes.subarray(begin, end)), `${begin} to ${end}`)
   }
 })
 

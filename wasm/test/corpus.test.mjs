@@ -1,6 +1,6 @@
 // Every hostile file of tests/corrupt: the package must refuse it as the table says, however the bytes arrive.
 import assert from 'node:assert/strict'
-import { readFileSync, readdirSync } from 'node:fs'
+import { readFileSync, readdirSync, statSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { EspalierError, open } from 'espalier'
@@ -35,7 +35,9 @@ function bytesOf(file) {
 function besides(file) {
   const [inside, name] = file.split('/')
   if (name === undefined) return { name: file, siblings: new Map() }
-  return { name, siblings: new Map(readdirSync(new URL(`files/${inside}/`, folder)).map((other) => [other, bytesOf(`${inside}/${other}`)])) }
+  const beside = readdirSync(new URL(`files/${inside}/`, folder), { recursive: true }).map((other) => other.replaceAll('\\', '/'))
+  const files = beside.filter((other) => statSync(new URL(`files/${inside}/${other}`, folder)).isFile())
+  return { name, siblings: new Map(files.map((other) => [other, bytesOf(`${inside}/${other}`)])) }
 }
 
 /** What the option `indexBytes` bounds in files of other formats. */

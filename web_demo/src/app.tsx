@@ -1,5 +1,6 @@
 // The page: the open files, the tree at the left, the panes at the right; or a run.
 import { useCallback, useEffect, useReducer, useRef, useState } from 'preact/hooks'
+import { besideOf, type Beside } from './data/beside'
 import { formatLink, parseLink, type Link } from './data/link'
 import { linkedFields, onLinked, setLinked, useLinked } from './data/linked'
 import { recall, remember } from './data/memory'
@@ -50,7 +51,7 @@ export function App() {
   const noteChanges = useCallback((of: ((item: number) => number | undefined) | undefined) => setChanges(of && { of }), [])
   const [, noteLinked] = useReducer((count: number) => count + 1, 0)
   const [served, setServed] = useState<readonly ServedFile[]>()
-  const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown }>()
+  const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown; readonly retry: () => void }>()
   // Until the page knows whether it opens something, an invitation to do so would only flash up.
   const [isStarting, setStarting] = useState(true)
   const [isHello, setHello] = useState(false)
@@ -98,9 +99,9 @@ export function App() {
   }), [])
 
   /** Opens what the user names. */
-  const open = useCallback(async (inputs: readonly Input[], siblings: readonly Input[] = inputs, key?: string): Promise<OpenFile | undefined> => {
+  const open = useCallback(async (inputs: readonly Input[], beside?: Beside, key?: string): Promise<OpenFile | undefined> => {
     mark('push')
-    const file = await add(inputs, { siblings, key })
+    const file = await add(inputs, { beside, key })
     setRunShown(false)
     if (file) setLinked(FRESH, 'replace')
     else mark('replace')
@@ -115,20 +116,34 @@ export function App() {
   }, [])
 
   const openFolder = useCallback(async (folder: Folder): Promise<void> => {
-    if (await (await runs()).isRunFolder(folder)) return openRun(folder)
-    for (const { inputs, siblings } of (await folders()).groupsOf(folder)) openTogether(inputs, siblings)
+    const { contentsOf, folderOf } = await folders()
+    const { groups, all, problem } = contentsOf(folder)
+    setListProblem(problem && {
+      ...problem,
+      retry: () => void (async () => openFolder(folder.handle ? await folderOf(folder.handle) : folder))(),
+    })
+    const { isRunFolder, folderRun } = await runs()
+    // The newest step of Orbax opens, and the run has the others to choose from.
+    if (all.length > groups.length) setRun(folderRun(folder))
+    else if (isRunFolder(folder)) return openRun(folder)
+    for (const { inputs, beside } of groups) openTogether(inputs, beside)
   }, [])
 
-  const openTogether = useCallback((inputs: readonly File[], siblings: readonly File[]): void => {
+  const openTogether = useCallback((inputs: readonly File[], beside: Beside): void => {
     const partOf = last.current.files.find((file) => isPartOf(inputs, file))
-    if (partOf) last.current.addParts(partOf, siblings)
-    else void open(inputs, siblings)
+    if (partOf) last.current.addParts(partOf, beside)
+    else void open(inputs, beside)
   }, [])
 
-  const isOver = useDrop(useCallback(({ files, handles: given, folders }: Dropped) => {
-    if (files.length > 0) openTogether(files, files)
-    for (const folder of folders) void openFolder(folder)
-    const all = [...given, ...folders.flatMap(({ handle }) => handle ?? [])]
+  const isOver = useDrop(useCallback(async (what: Dropped) => {
+    const { files, handles: given, folders: dropped } = what
+    const whole = dropped.length > 0 ? (await folders()).asOneFolder(what) : undefined
+    if (whole) void openFolder(whole)
+    else {
+      if (files.length > 0) openTogether(files, besideOf(files))
+      for (const folder of dropped) void openFolder(folder)
+    }
+    const all = [...given, ...dropped.flatMap(({ handle }) => handle ?? [])]
     if (all.length > 0) void handles().then(({ rememberHandles }) => rememberHandles(all)).catch(() => {})
   }, []))
 
@@ -142,7 +157,7 @@ export function App() {
         setServed(list)
         if (list.length <= 2) await open(list.map(({ url }) => url))
       } catch (error) {
-        setListProblem({ name: 'The list of files', error })
+        setListProblem({ name: 'The list of files', error, retry: follow })
       }
     } else if (link.run === undefined && !recall(VISITED)) {
       setHello(true)
@@ -234,7 +249,7 @@ export function App() {
             onRetry={() => {
               setListProblem(undefined)
               if (failure) void add([failure.input], failure)
-              else follow()
+              else listProblem?.retry()
             }}
             onDismiss={() => {
               setListProblem(undefined)
@@ -252,8 +267,8 @@ export function App() {
             <button type="button" class="plain" onClick={() => setMissing(undefined)}>Dismiss</button>
           </p>
         )}
-        {isRunShown && run ? <RunPage key={run.name} run={run} onOpen={({ input, siblings }, key) => void open([input], siblings, key)} onCompare={async (pair) => {
-          for (const { input, siblings } of pair) if (!(await open([input], siblings))) return
+        {isRunShown && run ? <RunPage key={run.name} run={run} onOpen={({ input, beside }, key) => void open([input], beside, key)} onCompare={async (pair) => {
+          for (const { input, beside } of pair) if (!(await open([input], beside))) return
           setTab('diff')
         }} /> : current && item !== undefined ? (
           <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
@@ -262,7 +277,7 @@ export function App() {
               setTimeout(focusPane)
             }} />
             <Frame file={current} selected={item} onSelect={(to) => choose(current, to)} onBack={() => showPane(false)} />
-            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
+            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onParts={(parts) => files.addParts(current, besideOf(parts))} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
           </div>
         ) : !opening && !problem && !isStarting && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
           setHello(true)

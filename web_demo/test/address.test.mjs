@@ -28,6 +28,25 @@ test('other addresses stay as they are', () => {
   }
 })
 
+test('of a folder, what it is opened by', async (t) => {
+  const all = candidates('https://h/run/10/')
+  assert.deepEqual(all.slice(0, 4), ['_CHECKPOINT_METADATA', '_METADATA', 'manifest.ocdbt', 'variables/variables.index'].map((name) => `https://h/run/10/${name}`))
+  assert.deepEqual(candidates('run/10/')[0], 'run/10/_CHECKPOINT_METADATA')
+  assert.deepEqual(candidates('https://h/run/?a=/'), ['https://h/run/?a=/'])
+  const asked = []
+  t.mock.method(globalThis, 'fetch', async (url) => {
+    asked.push(url)
+    return { ok: url.endsWith('manifest.ocdbt') && url.startsWith('https://h/run') }
+  })
+  assert.equal(await resolveAddress('https://h/run/10/'), 'https://h/run/10/manifest.ocdbt')
+  assert.deepEqual(asked, all.slice(0, 3))
+  await assert.rejects(resolveAddress('https://h/none/'), { code: 'file_not_found', message: /servers do not say what else is in a folder/ })
+  // A server that never answers is not waited for.
+  const stop = new AbortController()
+  stop.abort()
+  await assert.rejects(resolveAddress('https://h/run/10/', stop.signal), { name: 'AbortError' })
+})
+
 test('of several, the first that the server has; the last one unasked', async (t) => {
   const asked = []
   let has = true

@@ -15,6 +15,7 @@
 
 #include "cli/selection/natural_order.h"
 #include "cli/terminal/json_writer.h"
+#include "espalier/base/stars.h"
 #include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
 #include "files/open/checkpoint_folder.h"
@@ -32,14 +33,24 @@ constexpr int kMostDepth = 2;
 // Where the site has the files.
 constexpr std::string_view kPrefix = "files/0/";
 
-// What a page needs to open a checkpoint: the file, or the parts of one in several files.
-bool is_served(std::string_view name) {
+// Whether a checkpoint may be opened by a file of this name. Those of Orbax are folders of their
+// own, with files of any name.
+bool is_opened(std::string_view name) {
   const auto formats = all_formats();
   return std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
-    const std::string_view part = format->part_ending;
-    return is_named_as(*format, name) ||
-           (!part.empty() && !name.starts_with('.') && name.ends_with(part));
+    return format->name != "orbax" && is_named_as(*format, name);
   });
+}
+
+// Whether it may be a part of a checkpoint in several files.
+bool is_part(std::string_view name) {
+  if (name.starts_with('.')) return false;
+  const auto formats = all_formats();
+  // The second ones are those of TensorFlow.
+  return matches_stars("*.data-*-of-*", name) ||
+         std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
+           return !format->part_ending.empty() && name.ends_with(format->part_ending);
+         });
 }
 
 struct Listed {
@@ -68,7 +79,7 @@ std::vector<Listed> list_files(const fs::path& folder) {
       }
       continue;
     }
-    if (!fs::is_regular_file(status) || !is_served(name)) continue;
+    if (!fs::is_regular_file(status) || !(is_opened(name) || is_part(name))) continue;
     const auto file = open_regular_file(entry->path());
     if (!file) continue;
     found.push_back({entry->path().lexically_relative(folder).generic_string(), file->size(),
@@ -136,7 +147,8 @@ bool is_folder_of_checkpoints(const fs::path& folder) {
              return format->needs_folder && is_named_as(*format, file.path);
            });
   });
-  return !files.empty() && !is_one;
+  return !is_one && std::any_of(files.begin(), files.end(),
+                                [](const Listed& file) { return is_opened(file.path); });
 }
 
 void add_live_folder(serve::Site& site, const fs::path& folder) {

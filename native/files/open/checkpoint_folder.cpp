@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/format_names.h"
 #include "espalier/foreign/formats.h"
+#include "espalier/foreign/msgpack/format.h"
 #include "espalier/read/opening_machine.h"
 #include "espalier/source.h"
 #include "files/os/posix.h"
@@ -65,21 +67,43 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// In the name of a folder that a save of Orbax has not finished.
-constexpr std::string_view kUnfinished = ".orbax-checkpoint-tmp";
+// What the name of a folder has that a save of Orbax has not finished; empty for another. The
+// second one is that of a save in parts, before the parts are put together.
+std::string_view unfinished_mark(const std::string& name) {
+  for (const std::string_view mark : {".orbax-checkpoint-tmp", ".partial_save"}) {
+    if (name.find(mark) != std::string::npos) return mark;
+  }
+  return {};
+}
 
-bool is_unfinished(const fs::path& path) {
+std::string_view unfinished_mark(const fs::path& path) {
   std::error_code error;
   for (const fs::path& part : fs::absolute(path, error)) {
-    if (part.native().find(kUnfinished) != std::string::npos) return true;
+    const std::string_view mark = unfinished_mark(part.string());
+    if (!mark.empty()) return mark;
   }
-  return false;
+  return {};
+}
+
+bool is_msgpack(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  const auto source = open_source(path, Access::kRead);
+  if (!source) return false;
+  std::vector<std::byte> front(
+      static_cast<std::size_t>(std::min((*source)->size(), kFirstReadBytes)));
+  if (!(*source)->copy({0, 0, front.size()}, front)) return false;
+  const FileKind* const kind = kind_of(front, (*source)->size(), {});
+  return kind != nullptr && !kind->format.empty() && kind->format.front() == kMsgpackFormat;
 }
 
 // The file of an Orbax checkpoint, or of an item of one, that all others are found from.
 std::optional<fs::path> orbax_file(const fs::path& folder) {
   std::error_code error;
-  for (const char* const name : {"_CHECKPOINT_METADATA", "_METADATA", "manifest.ocdbt"}) {
+  if (fs::exists(folder / "_CHECKPOINT_METADATA", error)) return folder / "_CHECKPOINT_METADATA";
+  // Of 2024 and before; it has arrays that _METADATA beside it does not know.
+  if (is_msgpack(folder / "checkpoint")) return folder / "checkpoint";
+  for (const char* const name : {"_METADATA", "manifest.ocdbt"}) {
     if (fs::exists(folder / name, error)) return folder / name;
   }
   return std::nullopt;
@@ -103,11 +127,17 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
   std::vector<std::pair<std::string, fs::path>> items;
   bool has_unfinished = false;
   for (const std::string& name : names_in(folder)) {
-    if (name.find(kUnfinished) != std::string::npos) {
+    if (!unfinished_mark(name).empty()) {
       has_unfinished = true;
       continue;
     }
     const auto file = orbax_file(folder / name);
+    // The database of one process: only a part of the arrays, however much it looks like a step.
+    if (file && name.starts_with("ocdbt.process_")) {
+      return fail(ErrorCode::kNotARegularFile,
+                  "this is a folder of a save of Orbax that did not finish: its processes wrote "
+                  "their arrays, and the file that joins them is missing; open an earlier step");
+    }
     const auto step = orbax_step_of(name);
     if (!step) {
       if (file) items.emplace_back(name, *file);
@@ -136,7 +166,7 @@ std::optional<Result<fs::path>> find_orbax(const fs::path& folder) {
   if (has_unfinished) {
     return fail(ErrorCode::kNotARegularFile,
                 "this is a folder of Orbax in which no save has finished: what a save has not "
-                "finished is called *.orbax-checkpoint-tmp*");
+                "finished is called *.orbax-checkpoint-tmp* or *.partial_save");
   }
   return std::nullopt;
 }
@@ -235,10 +265,10 @@ Result<std::optional<fs::path>> find_tensorflow(const fs::path& folder) {
 Result<fs::path> file_to_open(const fs::path& path) {
   if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
-  if (is_unfinished(path)) {
+  if (const std::string_view mark = unfinished_mark(path); !mark.empty()) {
     return fail(ErrorCode::kNotARegularFile,
-                "this is in the folder of a save of Orbax that has not finished, as "
-                "*.orbax-checkpoint-tmp* says; open an earlier step");
+                "this is in the folder of a save of Orbax that has not finished, as " +
+                    std::string(mark) + " in its name says; open an earlier step");
   }
   if (!fs::is_directory(path, error)) return path;
   std::vector<fs::path> found;

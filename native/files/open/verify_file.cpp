@@ -62,9 +62,12 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
   std::vector<std::uint32_t> crcs(plan.pieces().size());
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
   Read read(options);
+  const auto is_made = [](const FileEntry& file) {
+    return file.maker && file.maker->finds_damage() && !file.problem && file.length > 0;
+  };
   std::uint64_t made_bytes = 0;
   for (const FileEntry& file : catalog.files()) {
-    if (file.maker && file.maker->has_checksum() && !file.problem) made_bytes += file.length;
+    if (is_made(file)) made_bytes += file.length;
   }
   read.expect(plan.bytes() + made_bytes);
   ReadAhead ahead(*source_);
@@ -85,12 +88,19 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
   std::vector<Damage> damage;
   std::vector<Error> errors;
   plan.compare(crcs, damage, errors);
-  std::uint64_t made = 0;
+  // Those with a checksum.
+  std::uint64_t checksums = 0;
+  std::uint64_t checked_bytes = 0;
+  std::uint64_t unchecked_bytes = 0;
   for (std::uint32_t number = 0; number < catalog.files().size(); ++number) {
     const FileEntry& file = catalog.files()[number];
-    const bool is_checked = file.maker && file.maker->has_checksum() && !file.problem;
-    if (!is_checked || file.length == 0) continue;
-    ++made;
+    if (!is_made(file)) continue;
+    if (file.maker->has_checksum()) {
+      ++checksums;
+      checked_bytes += file.length;
+    } else {
+      unchecked_bytes += file.length;
+    }
     auto ok = check_made_file(file, *source_, [&](std::uint64_t bytes) {
       return read.chunk(bytes, [] { return Result<void>{}; });
     });
@@ -101,9 +111,9 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
     errors.push_back(std::move(ok.error()));
   }
   VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
-  report.bytes = plan.bytes() + made_bytes;
-  report.checksums = plan.checksums() + made;
-  report.unchecked += plan.unchecked();
+  report.bytes = plan.bytes() + checked_bytes;
+  report.checksums = plan.checksums() + checksums;
+  report.unchecked += plan.unchecked() + unchecked_bytes;
   report.error_count += errors.size();
   errors.resize(std::min(errors.size(), kMaxReportedErrors));
   report.errors.insert(report.errors.end(), std::make_move_iterator(errors.begin()),

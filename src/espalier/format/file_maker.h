@@ -73,6 +73,10 @@ class FileMaker {
 
   /// Whether finish() compares what was made with a checksum. Such a maker can stream.
   virtual bool has_checksum() const { return false; }
+
+  /// Whether making the file may find that what it is made of is damaged, by a checksum or as what
+  /// does not decompress. Verifying makes such files. Such a maker can stream.
+  virtual bool finds_damage() const { return has_checksum(); }
 };
 
 }  // namespace espalier

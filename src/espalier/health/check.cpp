@@ -25,6 +25,17 @@ std::string shortened(std::string_view path) {
   return text;
 }
 
+// "a/b" for "a~1b", as key paths escape a '/' in a key.
+std::string unescaped(std::string_view path) {
+  std::string name;
+  name.reserve(path.size());
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_escape = path.substr(i, 2) == "~0" || path.substr(i, 2) == "~1";
+    name += !is_escape ? path[i] : path[++i] == '1' ? '/' : '~';
+  }
+  return name;
+}
+
 // What a finding explains of its tensor: those are not told beside it.
 struct Explains {
   HealthRule cause;
@@ -87,9 +98,10 @@ std::vector<Finding> without_effects(std::vector<Finding> all) {
 void HealthCheck::add(std::uint64_t number, std::string_view path, TensorSurvey survey) {
   Examinee examinee;
   examinee.path = shortened(path);
-  if (is_scale_name(examinee.path)) {
-    const std::size_t end = examinee.path.size() - last_segment(examinee.path).size();
-    scaled_.insert(examinee.path.substr(0, end));
+  examinee.name = unescaped(examinee.path);
+  if (is_scale_name(examinee.name)) {
+    const std::size_t end = examinee.name.size() - last_segment(examinee.name).size();
+    scaled_.insert(examinee.name.substr(0, end));
   }
   examinee.survey = std::move(survey);
   anchors_ += examinee.survey.anchors.size();

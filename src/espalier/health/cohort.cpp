@@ -72,7 +72,7 @@ Hashed by_all_but_one_segment(std::span<const Examinee> tensors) {
     const TensorSurvey& survey = tensors[i].survey;
     if (!survey.is_judged() || survey.elements < 2) continue;
     std::size_t number = 0;
-    const std::string_view path = tensors[i].path;
+    const std::string_view path = tensors[i].name;
     for_each_segment(path, [&](std::string_view segment) {
       if (number++ >= kMostSegments) return;
       const auto begin = static_cast<std::size_t>(segment.data() - path.data());
@@ -94,13 +94,13 @@ Hashed by_all_but_one_segment(std::span<const Examinee> tensors) {
 Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
   std::vector<std::string_view> paths;
   paths.reserve(tensors_.size());
-  for (const Examinee& tensor : tensors_) paths.emplace_back(tensor.path);
+  for (const Examinee& tensor : tensors_) paths.emplace_back(tensor.name);
   const std::vector<PathKind> kinds = find_kinds(paths);
   for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
     Examinee& tensor = tensors_[i];
     const TensorSurvey& survey = tensor.survey;
     tensor.kind = kinds[i];
-    tensor.role = role_of(tensor.path);
+    tensor.role = role_of(tensor.name);
     tensor.is_skew = survey.is_judged() && survey.elements >= kLeastForSkew &&
                      survey.negative == 0 && is_small_mostly(survey) &&
                      survey.distinct > kValuesOfRelation;

@@ -26,6 +26,8 @@ enum class SiblingLevel : std::uint8_t {
 /// A tensor that is judged.
 struct Examinee {
   std::string path;
+  /// The path without escapes, by which it has its kind: keys of flat files hold whole paths.
+  std::string name;
   TensorSurvey survey;
   PathKind kind;
   Role role = Role::kPlain;

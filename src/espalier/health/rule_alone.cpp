@@ -349,7 +349,7 @@ class Alone {
 void judge_alone(const Cohort& cohort, const std::set<std::string, std::less<>>& scaled,
                  Findings& found) {
   for (const Examinee& tensor : cohort.tensors()) {
-    const std::string_view path = tensor.path;
+    const std::string_view path = tensor.name;
     const std::string_view container = path.substr(0, path.size() - last_segment(path).size());
     Alone(cohort, tensor, scaled.count(container) > 0, found).judge();
   }

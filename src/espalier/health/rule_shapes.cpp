@@ -56,6 +56,7 @@ std::pair<Key, std::size_t> usual_of(const std::vector<Key>& all) {
 
 void judge_shape(const Cohort& cohort, const std::vector<std::uint32_t>& members, Findings& found) {
   std::vector<Shape> shapes;
+  shapes.reserve(members.size());
   for (const std::uint32_t i : members) shapes.push_back(cohort[i].survey.shape);
   const auto [usual, count] = usual_of(shapes);
   const std::size_t odd = members.size() - count;
@@ -76,6 +77,7 @@ void judge_shape(const Cohort& cohort, const std::vector<std::uint32_t>& members
 
 void judge_dtype(const Cohort& cohort, const std::vector<std::uint32_t>& members, Findings& found) {
   std::vector<DType> dtypes;
+  dtypes.reserve(members.size());
   for (const std::uint32_t i : members) dtypes.push_back(cohort[i].survey.dtype);
   const auto [usual, count] = usual_of(dtypes);
   if (count == members.size() || members.size() - count > members.size() / kOneOfDType) return;

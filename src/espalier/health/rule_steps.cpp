@@ -37,6 +37,7 @@ void judge_steps(const Cohort& cohort, const std::vector<Counter>& counters, Fin
                            [](const Counter& counter) { return !is_whole(counter.value); }),
             all.end());
   std::vector<std::string_view> paths;
+  paths.reserve(all.size());
   for (const Counter& counter : all) paths.emplace_back(counter.path);
   std::map<std::uint64_t, std::vector<const Counter*>> kinds;
   const std::vector<PathKind> kind_of = find_kinds(paths);

@@ -44,6 +44,9 @@ struct OpenOptions {
   /// "m-00001-of-00002.gguf". Without it, these are not found, and a note says so. Must outlive the
   /// machine, but AnyOpener copies it.
   std::string_view name = {};
+  /// Keys stay as the file has them, where an opener has better ones: those of the layers of Keras.
+  /// For one that joins files, and says the better ones then.
+  bool keeps_keys = false;
   /// Every read is a request to another machine. Openers then read less, and predict what they
   /// would otherwise look up, where two ways to predict it agree.
   bool is_remote = false;

@@ -10,12 +10,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ESPALIER = os.environ["ESPALIER"]
 EXPECTED = json.loads((HERE / "expected.json").read_text())
+BESIDE = json.loads((HERE / "beside.json").read_text())
 DTYPES = {"bfloat16": "bf16", "float": "f", "int": "i", "uint": "u", "complex": "c"}
 OPAQUE = ("datetime64[D]",)
 
@@ -31,7 +33,7 @@ def short(dtype):
     return dtype
 
 
-class Msgpack(unittest.TestCase):
+class Files(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.folder)
@@ -74,6 +76,9 @@ class Msgpack(unittest.TestCase):
         run("extract", "-q", file, path, "-o", out, "--force")
         self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected["sha256"], path)
 
+
+
+class Msgpack(Files):
     def check_file(self, name, path=None):
         path = path or HERE / f"{name}.msgpack"
         self.check(path, json.loads(run("tree", "--json", path))["tree"], EXPECTED[name])
@@ -101,6 +106,71 @@ class Msgpack(unittest.TestCase):
             run(command, HERE / "odd.msgpack")
             run(command, HERE / "odd.msgpack", "--json")
         run("show", HERE / "train.msgpack", "params/Dense_0/bias")
+
+
+class Beside(Files):
+    """Files of make_beside.py, whose arrays lie in folders beside them."""
+
+    def setUp(self):
+        super().setUp()
+        with tarfile.open(HERE / "beside.tar.xz") as archive:
+            archive.extractall(self.folder)
+
+    def check_value(self, file, node, expected):
+        path = node["path"]
+        if isinstance(expected, (dict, list)):
+            self.assertEqual(node["kind"], "dict" if isinstance(expected, dict) else "list", path)
+            if isinstance(expected, dict):
+                keys = [child["path"].rpartition("/")[2] for child in node["children"]]
+                self.assertEqual(sorted(keys), sorted(expected), path)
+                expected = [expected[key] for key in keys]
+            self.assertEqual(len(node["children"]), len(expected), path)
+            for child, each in zip(node["children"], expected, strict=True):
+                self.check_value(file, child, each)
+        elif isinstance(expected, str) and len(expected.rpartition(" ")[2]) == 64:
+            dtype, shape, sha256 = expected.partition(" ")[0], *expected.partition(" ")[2].rsplit(" ", 1)
+            wanted = {"dtype": dtype, "shape": json.loads(shape), "sha256": sha256, "scalar": "label" in node}
+            self.check_tensor(file, node, wanted)
+        elif node["kind"] == "tensor":  # a number of Python, whose bytes lie in a file
+            self.assertEqual(node["shape"], [], path)
+            self.assertEqual(json.loads(run("show", file, path, "--json"))["node"]["values"], expected, path)
+        else:
+            self.assertEqual(node.get("value"), expected, path)
+
+    def test_all_are_equal_to_what_orbax_and_flax_restore(self):
+        self.assertEqual(len(BESIDE), 7)
+        for name, expected in BESIDE.items():
+            with self.subTest(name):
+                path, copy = self.folder / name / ("checkpoint_7" if name == "flax" else ""), self.folder / f"{name}.espalier"
+                self.assertNotIn("notes", json.loads(run("ls", "--json", path)))
+                run("verify", path)
+                run("convert", "-q", path, copy)
+                tree = json.loads(run("tree", "--json", copy))["tree"]
+                self.check_value(copy, tree, expected)
+                if name != "flax":  # by the file in the folder
+                    self.assertEqual(json.loads(run("tree", "--json", path / "checkpoint"))["tree"], tree)
+
+    def test_what_is_missing_is_named(self):
+        (self.folder / "plain/w/.zarray").unlink()
+        (self.folder / "flax/checkpoint_7_gda/params/b/0").unlink()
+        for path, key, says in (
+            (self.folder / "plain", "w", "this array cannot be read: its file w/.zarray is missing"),
+            (self.folder / "flax/checkpoint_7", "params/b", None),
+        ):
+            listed = json.loads(run("ls", "--json", "--all", path))
+            kinds = {node["path"]: node["kind"] for node in listed["nodes"]}
+            if says is None:  # zarr fills chunks that are not stored
+                self.assertEqual(kinds[key], "tensor")
+                continue
+            self.assertEqual(kinds[key], "placeholder")
+            self.assertEqual([(note["path"], note["message"]) for note in listed["notes"]], [(key, says)])
+        (self.folder / "ocdbt/manifest.ocdbt").unlink()
+        listed = json.loads(run("ls", "--json", "--all", self.folder / "ocdbt"))
+        messages = [note["message"] for note in listed["notes"]]
+        self.assertTrue(any("only the names are known of 12 arrays in folders beside the file" in each for each in messages), messages)
+        self.assertTrue(any("the save did not finish" in each for each in messages), messages)
+        done = subprocess.run([ESPALIER, "verify", self.folder / "ocdbt"], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     pip install -r requirements.txt && python make_files.py
 
-expected.json has each model as a tree; onnx.numpy_helper says what the tensors hold.
+expected.json has each model as a tree; onnx.numpy_helper says what the tensors hold. graphs.json has the SHA-256 of each model without that.
 """
 
 import hashlib
@@ -250,6 +250,27 @@ def write_nested() -> None:
     onnx.save(model, FOLDER / "nested.onnx")
 
 
+def without_numbers(message: typing.Any) -> typing.Any:
+    """The message, after its tensors have lost what they hold."""
+    for field, value in message.ListFields():
+        if field.message_type:
+            for each in value if hasattr(value, "add") else [value]:
+                without_numbers(each)
+    if message.DESCRIPTOR.name == "TensorProto":
+        for name in ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data"):
+            message.ClearField(name)
+    return message
+
+
+def describe_graphs() -> None:
+    """What is left of each model without the numbers of its tensors."""
+    graphs = {}
+    for path in sorted(FOLDER.glob("*.onnx")):
+        left = without_numbers(onnx.load(path, load_external_data=False)).SerializeToString()
+        graphs[path.name] = hashlib.sha256(left).hexdigest()
+    (FOLDER / "graphs.json").write_text(json.dumps(graphs, indent=0) + "\n")
+
+
 def main() -> None:
     for old in FOLDER.glob("*.onnx"):
         old.unlink()
@@ -258,6 +279,7 @@ def main() -> None:
     write_nested()
     files = {path.name: read(path) for path in sorted(FOLDER.glob("*.onnx"))}
     (FOLDER / "expected.json").write_text(json.dumps(files, indent=0) + "\n")
+    describe_graphs()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -17,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ESPALIER = os.environ["ESPALIER"]
 INDEX = "model.safetensors.index.json"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
+KERAS = json.loads((HERE / "keras.json").read_text())
 OK, IO, INCOMPLETE = 0, 4, 6
 
 
@@ -94,6 +96,58 @@ class Shards(unittest.TestCase):
         # A file that lacks tensors is not taken for the whole model.
         run("convert", "-q", model / INDEX, self.folder / "a.espalier", expect=IO)
         run("verify", model / INDEX, expect=INCOMPLETE)
+
+
+class Keras(unittest.TestCase):
+    """What make_keras.py made: weights in three files, and in a compressed archive."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        with tarfile.open(HERE / "keras.tar.xz") as archive:
+            archive.extractall(self.folder)
+
+    def check_weights(self, path):
+        """Of each layer, by its name, in the order of Keras; and of the optimizer."""
+        listed = json.loads(run("ls", "--json", path))
+        paths = [node["path"] for node in listed["nodes"]]
+        wanted = [f"{'' if layer == 'optimizer' else 'layers/'}{layer}/vars/{i}" for layer, weights in KERAS.items()
+                  for i in range(len(weights))]  # fmt: skip
+        self.assertEqual(sorted(paths), sorted(wanted))
+        for layer in KERAS:
+            inside = f"{layer}/vars/"
+            self.assertEqual([each for each in paths if inside in each], [each for each in wanted if inside in each])
+        copy = self.folder / "copy.safetensors"
+        run("convert", "-q", path, copy, "--unrepresentable=metadata", "--force")
+        tensors, _ = read_safetensors(copy)
+        for name, each in zip(wanted, (each for weights in KERAS.values() for each in weights), strict=True):
+            dtype, shape, sha256 = tensors[name.replace("/", ".")]
+            self.assertEqual((dtype.replace("f", "float").replace("i", "int"), shape, sha256), tuple(each), name)
+
+    def test_shards(self):
+        index = self.folder / "x.weights.json"
+        self.assertNotIn("notes", json.loads(run("ls", "--json", index)))
+        self.check_weights(index)
+        run("verify", index)
+        run("convert", "-q", index, self.folder / "x.espalier")
+        self.check_weights(self.folder / "x.espalier")
+
+    def test_a_compressed_model(self):
+        self.assertNotIn("notes", json.loads(run("ls", "--json", self.folder / "deflated.keras")))
+        self.check_weights(self.folder / "deflated.keras")
+        run("verify", self.folder / "deflated.keras")
+
+    def test_a_missing_file(self):
+        index = self.folder / "x.weights.json"
+        (self.folder / "x_00001.weights.h5").unlink()
+        listed = json.loads(run("ls", "--json", index))
+        messages = " ".join(note["message"] for note in listed["notes"])
+        self.assertIn("x_00001.weights.h5, which cannot be opened (file_missing)", messages)
+        # The names of its layers are lost. One of the others is called as such a group is, so all have the keys of the files.
+        kinds = {node["path"]: node["kind"] for node in listed["nodes"]}
+        self.assertEqual((kinds["layers/dense_5/vars"], kinds["layers/dense/vars/0"]), ("placeholder", "tensor"))
+        run("convert", "-q", index, self.folder / "x.espalier", expect=IO)
+        run("verify", index, expect=INCOMPLETE)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ export async function verify(opened: Opened, options: VerifyOptions): Promise<Ve
   const verification = new Verification(opened.tree)
   try {
     const { tree } = opened
-    if (tree.hasChecksums) return await compareChecksums(opened, verification, options)
+    if (tree.hasChecksums || tree.madeFiles.some(({ findsDamage }) => findsDamage)) return await compareChecksums(opened, verification, options)
     await checkRegions(opened, verification, options)
     const report = verification.finish()
     const { hasHashes, stateRoot, metadataRoot } = tree.info
@@ -36,12 +36,13 @@ async function checkRegions({ engine, reader }: Opened, verification: Verificati
   })
 }
 
-/** Compares the checksums of the files, then those of compressed entries, which are inflated for it. */
+/** Compares the checksums of the files, then makes those that are made of others, which finds what is damaged in these. */
 async function compareChecksums({ reader, tree }: Opened, verification: Verification, { signal, onProgress }: VerifyOptions): Promise<VerifyReport> {
   const checksums = new Checksums(tree)
   try {
     const { pieces } = checksums
-    const made = tree.madeFiles.filter(({ hasChecksum, length }) => hasChecksum && length > 0)
+    const made = tree.madeFiles.filter(({ findsDamage, length }) => findsDamage && length > 0)
+    const checked = made.filter(({ hasChecksum }) => hasChecksum)
     const total = [...pieces, ...made].reduce((sum, { length }) => sum + length, 0)
     const errors: EspalierError[] = []
     let loaded = 0
@@ -63,10 +64,12 @@ async function compareChecksums({ reader, tree }: Opened, verification: Verifica
       tell()
     }
     const report = verification.finishWith(checksums)
+    const lengthOf = (files: typeof made): number => files.reduce((sum, { length }) => sum + length, 0)
     return withVerdict({
       ...report,
-      checksums: report.checksums + made.length,
-      bytes: made.reduce((sum, { length }) => sum + length, report.bytes),
+      checksums: report.checksums + checked.length,
+      bytes: report.bytes + lengthOf(checked),
+      unchecked: report.unchecked + lengthOf(made) - lengthOf(checked),
       errorCount: report.errorCount + errors.length,
       errors: [...report.errors, ...errors.slice(0, MOST_ERRORS)],
     })

@@ -24,7 +24,7 @@ export function likelyOpener(name: string): Opener {
 export function formatOfName(name: string): FormatRow | undefined {
   const lower = name.toLowerCase()
   return FORMATS.find(({ endings }) => endings.some((ending) => {
-    const [begin, end] = ending.split('*') as [string, string?]
+    const [begin, end] = ending.toLowerCase().split('*') as [string, string?]
     return end === undefined ? lower.endsWith(begin) : lower.endsWith(end) && lower.slice(0, -end.length).includes(begin)
   }))
 }

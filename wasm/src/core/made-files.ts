@@ -5,6 +5,8 @@ import { readMade } from './records.js'
 /** A file whose bytes the core makes from those of others when they are read. */
 export interface MadeFile {
   readonly number: number
+  /** Whether making it finds damage, if only what does not decompress. */
+  readonly findsDamage: boolean
   /** Whether making it compares a checksum. */
   readonly hasChecksum: boolean
   readonly length: number

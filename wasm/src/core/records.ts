@@ -77,7 +77,7 @@ export function readWanted(view: DataView, at: number) {
 
 /** `MadeFile`. */
 export function readMade(view: DataView, at: number) {
-  return { number: view.getUint32(at, true), hasChecksum: view.getUint32(at + 4, true) !== 0, length: readSize(view, at + 8), name: readText(view, at + 16) }
+  return { number: view.getUint32(at, true), findsDamage: view.getUint32(at + 4, true) !== 0, hasChecksum: view.getUint32(at + 4, true) === 2, length: readSize(view, at + 8), name: readText(view, at + 16) }
 }
 
 /** `MapNeed`. */

@@ -3,13 +3,18 @@ import type { SourceInput } from './as-source.js'
 import type { Awaitable } from './source.js'
 
 /**
- * The location of the further files of a checkpoint: a function, a Map by name, or Files that a user chose or dropped.
- * Names come from the untrusted checkpoint, so a function must look them up and never open them as paths.
+ * The location of the further files of a checkpoint: a function, a Map by name, or Files that a user chose or dropped. Of a
+ * folder that was chosen (`<input webkitdirectory>`), the Files know where they lie in it. A name is that of a file in the
+ * folder of the opened one, or below it: "d/0f". Names come from the untrusted checkpoint, so a function must look them up
+ * and never open them as paths.
  */
 export type SiblingsInput =
   | ((name: string) => Awaitable<SourceInput | undefined>)
   | ReadonlyMap<string, SourceInput>
-  | Iterable<Blob & { readonly name: string }>
+  | Iterable<NamedBlob>
+
+/** A File; one of a folder that was chosen has its path there, which begins with the folder's name. */
+type NamedBlob = Blob & { readonly name: string; readonly webkitRelativePath?: string }
 
 /** Returns the file with a name, or undefined if there is none. */
 export type FindSibling = (name: string) => Awaitable<SourceInput | undefined>
@@ -19,8 +24,12 @@ export function siblingsOf(input: SourceInput, siblings: SiblingsInput | undefin
   if (typeof siblings === 'function') return siblings
   if (siblings instanceof Map) return (name) => siblings.get(name)
   if (siblings) {
-    const files = [...(siblings as Iterable<Blob & { readonly name: string }>)]
-    return (name) => files.find((file) => file.name === name)
+    const files = [...(siblings as Iterable<NamedBlob>)]
+    const { webkitRelativePath: path } = input as Partial<NamedBlob>
+    if (!path) return (name) => files.find((file) => file.name === name)
+    // Other folders in it may have files with the same names.
+    const folder = path.slice(0, path.lastIndexOf('/') + 1)
+    return (name) => files.find((file) => file.webkitRelativePath === folder + name)
   }
   if (typeof input === 'string' || input instanceof URL) return (name) => besideUrl(input, name)
   return () => undefined

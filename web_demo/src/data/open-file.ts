@@ -4,6 +4,7 @@ import { Arrangement } from '../tree/arrangement'
 import { Outline } from '../tree/outline'
 import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
+import type { Beside } from './beside'
 import type { MapLink } from './link'
 
 /** An input: a local file, or an address as the user gave it, perhaps relative to the page. */
@@ -14,7 +15,7 @@ export interface OpenFile {
   readonly number: number
   readonly input: Input
   /** Local files that may belong to the same checkpoint. */
-  readonly siblings: readonly File[] | undefined
+  readonly beside: Beside | undefined
   /** Whether its dotted names are shown as a tree. */
   readonly areNamesNested: boolean
   readonly name: string
@@ -48,6 +49,9 @@ const SMALL = 1 << 20
 /** The addresses of files.json. */
 const SERVED = /^files\/\d+\//
 
+/** Files that are called so in each checkpoint: the name of the folder tells them apart. */
+const OF_FOLDER = /^(_CHECKPOINT_METADATA|_METADATA|manifest\.ocdbt)$/
+
 let opened = 0
 
 /** Whether a file's bytes are on this device: reading them is fast and costs nothing. */
@@ -61,18 +65,20 @@ export function isLocal({ input }: Pick<OpenFile, 'input'>): boolean {
 export function nameOf(input: Input): string {
   if (typeof input !== 'string') return input.name
   const { pathname, host } = new URL(input, location.href)
-  return decode(pathname.split('/').pop() ?? '') || host
+  const [folder = '', name = ''] = pathname.split('/').slice(-2).map(decode)
+  return OF_FOLDER.test(name) && folder ? `${folder}/${name}` : name || host
 }
 
-type HowToOpen = Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined }
+type HowToOpen = Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly beside: Beside | undefined }
 
 /**
  * Opens a checkpoint. A Worker decodes it unless it is small or Workers are not available.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is not an address
  */
-export function openCheckpoint(input: Input, options: HowToOpen): Promise<Checkpoint> {
+export function openCheckpoint(input: Input, { beside, ...others }: HowToOpen): Promise<Checkpoint> {
   const source = sourceOf(input)
-  const isSmall = typeof input === 'string' ? EXAMPLES.test(input) : input.size <= SMALL
+  const options: Omit<OpenOptions, 'worker'> = { ...others, ...(beside && { siblings: (name) => beside.find(name) }) }
+  const isSmall = typeof input === 'string' ? EXAMPLES.test(input) : Math.max(input.size, beside?.bytes ?? 0) <= SMALL
   return (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
     if (!(error instanceof EspalierError) || error.code !== 'worker_failed') throw error
     return open(source, options)
@@ -86,7 +92,8 @@ function sourceOf(input: Input): File | string {
 /** Opens a file for the page. @throws as openCheckpoint() does */
 export async function openFile(input: Input, options: HowToOpen & { readonly map?: MapLink | undefined }): Promise<OpenFile> {
   const source = sourceOf(input)
-  const { map, signal } = options
+  const { map, signal, beside } = options
+  const name = beside?.title ?? nameOf(input)
   const original = await openCheckpoint(input, options)
   const mapped = map && (await original.map(map.map, { ...map.options, signal }).catch((error: unknown) => {
     void original.close().catch(() => {})
@@ -101,9 +108,9 @@ export async function openFile(input: Input, options: HowToOpen & { readonly map
   return {
     number: opened++,
     input,
-    siblings: options.siblings,
+    beside,
     areNamesNested: options.nest === true,
-    name: map ? `${nameOf(input)} through ${titleOf(map.map)}` : nameOf(input),
+    name: map ? `${name} through ${titleOf(map.map)}` : name,
     // A file from `espalier view` is local, and its address is gone when that program ends.
     url: map || typeof source !== 'string' || isLocal({ input }) ? undefined : source,
     address: typeof input === 'string' ? input : undefined,

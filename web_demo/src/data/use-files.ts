@@ -1,8 +1,9 @@
 // Opens, selects and closes files.
-import type { Checkpoint, Node } from 'espalier'
+import { formatOfName, type Checkpoint, type Node } from 'espalier'
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
 import { part } from '../ui/lazy'
+import { besideOf, joined, type Beside } from './beside'
 import { rememberAddress } from './memory'
 import type { MapLink } from './link'
 import { nameOf, openFile, type Input, type OpenFile } from './open-file'
@@ -13,7 +14,7 @@ export interface Failure {
   readonly error: unknown
   readonly input: Input
   readonly key: string | undefined
-  readonly siblings: readonly Input[] | undefined
+  readonly beside: Beside | undefined
   readonly map: MapLink | undefined
 }
 
@@ -22,7 +23,7 @@ export interface HowToAdd {
   /** The key path to select. */
   readonly key?: string | undefined
   /** Files of this machine that may belong to the same checkpoints; by default those that are opened. */
-  readonly siblings?: readonly Input[] | undefined
+  readonly beside?: Beside | undefined
   /** The key map to show them through. */
   readonly map?: MapLink | undefined
   /** Whether a problem with an earlier file stays shown. */
@@ -40,7 +41,7 @@ export interface Files {
   /** Fetches the whole file from a server without range support, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
   /** Opens a local file again with more files that may belong to it. */
-  addParts(file: OpenFile, parts: readonly File[]): void
+  addParts(file: OpenFile, parts: Beside): void
   /** Opens a file again, with dotted names split into a tree or as stored. */
   setNested(file: OpenFile, isNested: boolean): void
   show(file: OpenFile): void
@@ -53,7 +54,7 @@ interface HowToOpen {
   /** The key path to select. */
   readonly key?: string | undefined
   /** Files of this machine that may belong to the same checkpoint. */
-  readonly siblings?: readonly File[] | undefined
+  readonly beside?: Beside | undefined
   /** Whether dotted names become a tree. */
   readonly nest?: boolean | undefined
   readonly map?: MapLink | undefined
@@ -62,7 +63,7 @@ interface HowToOpen {
 }
 
 /** Addresses that stand for others; see ../open/address.ts, which is loaded for them. */
-const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\//
+const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\/|^[^?#]+\/$/
 const address = part(() => import('../open/address'))
 
 /**
@@ -78,17 +79,17 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
   const queue = useRef(Promise.resolve())
 
   const openOne = async (given: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
-    const { key, siblings, nest = true, map, old } = options
+    const { key, beside, nest = true, map, old } = options
     const stop = new AbortController()
     const { signal } = stop
     let input = given
     let name = String(input)
     try {
-      if (typeof input === 'string' && TO_RESOLVE.test(input)) input = await (await address()).resolveAddress(input)
-      name = nameOf(input)
+      if (typeof input === 'string' && TO_RESOLVE.test(input)) input = await (await address()).resolveAddress(input, signal)
+      name = beside?.title ?? nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
-      const file = await openFile(input, { signal, siblings, nest, map, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      const file = await openFile(input, { signal, beside, nest, map, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
       const found = nearest(file, key ?? '')
       onOpen(file, found.item, found.isExact ? undefined : key)
@@ -97,25 +98,25 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
       setCurrent(file)
       return file
     } catch (error) {
-      if (!signal.aborted) setFailure({ name, error, input, key, siblings, map })
+      if (!signal.aborted) setFailure({ name, error, input, key, beside, map })
       return undefined
     } finally {
       setOpening(undefined)
     }
   }
 
-  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs, map, isMore }: HowToAdd = {}): Promise<OpenFile | undefined> => {
+  const add = useCallback((inputs: readonly Input[], { key, beside, map, isMore }: HowToAdd = {}): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
       if (!isMore) setFailure(undefined)
       // Local files opened together may form one checkpoint. Further files of an address are beside it.
-      const local = siblings.filter((input) => typeof input !== 'string')
+      const local = beside ?? besideOf(inputs.filter((input) => typeof input !== 'string'))
       const parts = new Set<Input>()
       let last: OpenFile | undefined
       for (const input of firstOfSeveral(inputs)) {
         if (parts.has(input)) continue
-        const file = await openOne(input, { key, map, siblings: typeof input === 'string' ? undefined : local })
+        const file = await openOne(input, { key, map, beside: typeof input === 'string' ? undefined : local })
         for (const name of file?.checkpoint.fileNames ?? []) {
-          const part = local.find((other) => other.name === name)
+          const part = local.find(name)
           // An Espalier file is a checkpoint of its own, too: an earlier step.
           if (part && !part.name.endsWith('.espalier')) parts.add(part)
         }
@@ -130,16 +131,14 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
   const setNested = (file: OpenFile, isNested: boolean): void => {
     queue.current = queue.current.then(async () => {
       setFailure(undefined)
-      await openOne(file.input, { siblings: file.siblings, nest: isNested, map: file.map, old: file })
+      await openOne(file.input, { beside: file.beside, nest: isNested, map: file.map, old: file })
     })
   }
 
-  const addParts = (file: OpenFile, parts: readonly File[]): void => {
+  const addParts = (file: OpenFile, parts: Beside): void => {
     queue.current = queue.current.then(async () => {
       setFailure(undefined)
-      const names = new Set(parts.map(({ name }) => name))
-      const siblings = [...(file.siblings ?? []).filter(({ name }) => !names.has(name)), ...parts]
-      await openOne(file.input, { siblings, nest: file.areNamesNested, map: file.map, old: file })
+      await openOne(file.input, { beside: joined(parts, file.beside), nest: file.areNamesNested, map: file.map, old: file })
     })
   }
 
@@ -154,7 +153,7 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
       // The browser keeps large blobs on the disk.
       return await add([new File([await response.blob()], name)])
     } catch (error) {
-      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined, siblings: undefined, map: undefined })
+      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined, beside: undefined, map: undefined })
       return undefined
     } finally {
       setOpening(undefined)
@@ -177,7 +176,9 @@ export function useFiles(onOpen: (file: OpenFile, item: number, missing: string 
 
 /** The inputs, first those that name others: these are then not opened again. */
 function firstOfSeveral(inputs: readonly Input[]): readonly Input[] {
-  const rank = (input: Input): number => (typeof input !== 'string' && /\.json$|^\.metadata$|-0*1-of-\d+\.gguf$/i.test(input.name) ? 0 : 1)
+  const namesOthers = (input: Input): boolean =>
+    typeof input !== 'string' && (formatOfName(input.name)?.needsFolder || /\.(onnx|json)$|-0*1-of-\d+\.gguf$/i.test(input.name))
+  const rank = (input: Input): number => (namesOthers(input) ? 0 : 1)
   return [...inputs].sort((a, b) => rank(a) - rank(b))
 }
 

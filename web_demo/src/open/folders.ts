@@ -1,11 +1,25 @@
 // Files that were chosen or dropped together, also as folders.
-import { formatOfName } from 'espalier'
+import { EspalierError, formatOfName } from 'espalier'
+import type { Beside } from '../data/beside'
+import { FolderTree, placesIn, type Place } from './checkpoint-folder'
 import type { Drop, Dropped, Folder, PathFile } from './dropped'
 
-/** Files to open, and all files of their folder, which may belong to the same checkpoints. */
+/** Files to open, which are in one folder, and the files that may belong to the same checkpoints. */
 export interface FileGroup {
   readonly inputs: readonly File[]
-  readonly siblings: readonly File[]
+  /** Of each of the inputs, in the folder that was dropped or chosen. */
+  readonly paths: readonly string[]
+  readonly beside: Beside
+}
+
+/** The checkpoints of a folder. */
+export interface FolderContents {
+  /** What to open. */
+  readonly groups: readonly FileGroup[]
+  /** The same, with earlier steps of the same runs. */
+  readonly all: readonly FileGroup[]
+  /** Why there is nothing to open. */
+  readonly problem?: { readonly name: string; readonly error: EspalierError }
 }
 
 /** A folder with more is a mistake, such as a home folder: the rest is not looked at. */
@@ -53,20 +67,46 @@ export async function folderOf(handle: FileSystemDirectoryHandle): Promise<Folde
   return { name: handle.name, files, handle }
 }
 
-/** The checkpoints of a folder and of those in it, each with the files beside it. */
-export function groupsOf({ name, files }: Folder): readonly FileGroup[] {
-  const byFolder = new Map<string, File[]>()
-  for (const [path, file] of files) {
-    const folder = path.replace(/[^/]*$/, '')
-    const beside = byFolder.get(folder)
-    if (beside) beside.push(file)
-    else byFolder.set(folder, [file])
+/** The checkpoints of a folder and of those in it, each with the files that may belong to it. */
+export function contentsOf({ name, files }: Folder): FolderContents {
+  const tree = new FolderTree(name, files)
+  const { newest, all, problem } = placesIn(tree)
+  const groups = new Map(all.map((place) => [place, groupOf(tree, place, files)]))
+  return {
+    groups: newest.map((place) => groups.get(place)!),
+    all: [...groups.values()],
+    ...(problem && {
+      problem: { name: pathOf(name, problem.folder), error: new EspalierError('not_a_regular_file', problem.message) },
+    }),
   }
-  const groups = [...byFolder.values()].map((siblings) => ({ inputs: siblings.filter((file) => isCheckpointName(file.name)), siblings })).filter(({ inputs }) => inputs.length > 0)
-  if (groups.length > 0) return groups
-  // Opening one of them says what is wrong.
-  const first = files[0]?.[1] ?? new File([], name)
-  return [{ inputs: [first], siblings: [first] }]
+}
+
+/** What was dropped by itself, if it is the content of one checkpoint's folder: a file that names others, and their folders. */
+export function asOneFolder({ files, folders }: Dropped): Folder | undefined {
+  if (files.length === 0 || folders.length === 0) return undefined
+  const below = folders.flatMap((folder) => folder.files.map(([path, file]): PathFile => [`${folder.name}/${path}`, file]))
+  const all: Folder = { name: '', files: [...files.map((file): PathFile => [file.name, file]), ...below] }
+  return placesIn(new FolderTree('', all.files)).newest.some(({ whole }) => whole === '') ? all : undefined
+}
+
+function groupOf(tree: FolderTree, { folder, names, whole }: Place, files: readonly PathFile[]): FileGroup {
+  const paths = names.map((name) => folder + name)
+  const belong = whole === undefined ? tree.filesIn(folder).map((name) => tree.file(folder + name)!) : files.flatMap(([path, file]) => (path.startsWith(whole) ? [file] : []))
+  return {
+    inputs: paths.map((path) => tree.file(path)!),
+    paths,
+    beside: {
+      find: (name) => tree.file(folder + name),
+      bytes: belong.reduce((sum, { size }) => sum + size, 0),
+      // Of these, all have the same names.
+      title: whole === undefined || names[0] === 'index.espalier' ? undefined : pathOf(tree.name, whole) || undefined,
+    },
+  }
+}
+
+/** A folder in one that was dropped or chosen, for people. */
+function pathOf(top: string, folder: string): string {
+  return [top, folder.replace(/\/$/, '')].filter(Boolean).join('/')
 }
 
 /** The files of a folder and of each folder below it. Those that cannot be read are left out. */

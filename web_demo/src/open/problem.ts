@@ -36,6 +36,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   chunk_corrupt: 'Copy it again. Other tensors of the file can still be read.',
   digest_mismatch: 'Save it again from its source.',
   safetensors_invalid: 'Copy or download it again. If the error stays, the program that wrote it is at fault.',
+  foreign_invalid: 'Copy or download it again, with all files of its folder. If the error stays, the program that wrote it is at fault.',
+  not_a_regular_file: 'Open another folder, or a file.',
   file_not_found: 'Check the address.',
   base_mismatch: 'Find the file that the checkpoint was made with, and open both together.',
   file_missing: 'Open it together with the other files of the checkpoint: select or drop them all at once.',

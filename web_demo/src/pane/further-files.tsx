@@ -18,6 +18,7 @@ export function FurtherFiles({ file, onParts }: { readonly file: OpenFile; onPar
   const shown = [...lacking, ...furtherFiles.filter(({ problem }) => problem === undefined)]
   const left = shown.length - most
   const isLocal = file.address === undefined
+  const isBelow = lacking.some(({ name }) => name.includes('/'))
   return (
     <section class="further-files">
       <table class="totals">
@@ -26,7 +27,9 @@ export function FurtherFiles({ file, onParts }: { readonly file: OpenFile; onPar
         <tbody>{shown.slice(0, most).map(({ name, problem }) => <tr key={name}><th scope="row">{visible(name)}</th><td class={problem ? 'bad' : ''}>{stateOf(problem)}</td></tr>)}</tbody>
       </table>
       {left > 0 && <button type="button" onClick={() => setMost(most + MORE)}>Show more ({formatExact(left)} left)</button>}
-      {lacking.length > 0 && (isLocal
+      {lacking.length > 0 && (isBelow
+        ? <p>{lacking.length === 1 ? 'It belongs' : 'They belong'} in {isLocal ? 'the folder of the checkpoint: open that folder, with all that is in it.' : 'folders below the address of this file.'}</p>
+        : isLocal
         ? <p>
             Drop {lacking.length === 1 ? 'the file' : 'the files'} on the page, or{' '}
             <button type="button" onClick={() => picker.current!.click()}>choose {lacking.length === 1 ? 'it' : 'them'}</button>

@@ -1,4 +1,5 @@
 // Finds a run among files: the checkpoints of one kind, in the order of their steps.
+import type { Beside } from '../data/beside'
 import type { Input } from '../data/open-file'
 import { isCheckpointName } from '../open/folders'
 
@@ -11,7 +12,7 @@ export interface RunFile {
   readonly time: number
   readonly input: Input
   /** Files of this machine that may belong to the same checkpoint. */
-  readonly siblings: readonly File[] | undefined
+  readonly beside: Beside | undefined
 }
 
 /** Checkpoints whose paths differ only in numbers. */

@@ -1,6 +1,6 @@
 // Where the checkpoints of a run are: a list that a server keeps, or a folder of this machine.
-import type { Folder, PathFile } from '../open/dropped'
-import { folderOf } from '../open/folders'
+import type { Folder } from '../open/dropped'
+import { contentsOf, folderOf } from '../open/folders'
 import { servedFiles } from '../open/served-files'
 import { isRun, seriesAmong, type RunFile } from './series'
 
@@ -26,7 +26,7 @@ export function servedRun(address: string, title?: string): RunSource {
       const list = await servedFiles(signal, address)
       // Relative to the list. A whole address stays what it is.
       const addressOf = (url: string): string => (/^[a-z]+:/i.test(url) ? url : folder + url)
-      return list.map(({ name, url, size, time = 0 }) => ({ path: name, size, time, input: addressOf(url), siblings: undefined }))
+      return list.map(({ name, url, size, time = 0 }) => ({ path: name, size, time, input: addressOf(url), beside: undefined }))
     },
   }
 }
@@ -39,23 +39,20 @@ export function folderRun(folder: Folder): RunSource {
     address: undefined,
     isLive: handle !== undefined,
     async list() {
-      return filesOf(handle ? (await folderOf(handle)).files : folder.files)
+      return filesOf(handle ? await folderOf(handle) : folder)
     },
   }
 }
 
 /** Whether a folder is shown as a run, rather than its checkpoints one by one. */
-export function isRunFolder({ files }: Folder): boolean {
-  return isRun(seriesAmong(filesOf(files)))
+export function isRunFolder(folder: Folder): boolean {
+  return isRun(seriesAmong(filesOf(folder)))
 }
 
-function filesOf(files: readonly PathFile[]): RunFile[] {
-  const beside = new Map<string, File[]>()
-  const folderOfPath = (path: string): string => path.replace(/[^/]*$/, '')
-  for (const [path, file] of files) {
-    const folder = beside.get(folderOfPath(path))
-    if (folder) folder.push(file)
-    else beside.set(folderOfPath(path), [file])
-  }
-  return files.map(([path, file]) => ({ path, size: file.size, time: file.lastModified, input: file, siblings: beside.get(folderOfPath(path)) }))
+function filesOf(folder: Folder): RunFile[] {
+  return contentsOf(folder).all.flatMap(({ inputs, paths, beside }) => inputs.map((file, i): RunFile => {
+    // A checkpoint that is a folder is as large as its files.
+    const size = inputs.length === 1 && beside.title !== undefined ? beside.bytes : file.size
+    return { path: paths[i]!, size, time: file.lastModified, input: file, beside }
+  }))
 }

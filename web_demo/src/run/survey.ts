@@ -188,8 +188,8 @@ export class Survey {
   }
 }
 
-function openStep({ input, siblings }: SeriesFile, signal: AbortSignal): Promise<Checkpoint> {
-  return openCheckpoint(input, { signal, siblings, nest: true })
+function openStep({ input, beside }: SeriesFile, signal: AbortSignal): Promise<Checkpoint> {
+  return openCheckpoint(input, { signal, beside, nest: true })
 }
 
 function tensorAt(checkpoint: Checkpoint | undefined, path: string): Tensor | undefined {

@@ -13,7 +13,7 @@ const counts = new Map()
 
 /** Whether the file is one of those that are looked at. A kind is what comes of it, and how its name ends. */
 function isChosen({ file, step, code }) {
-  const kind = `${step} ${code} ${file.split('.').pop()}`
+  const kind = `${step} ${code} ${file.split('/').pop().split('.').pop()}`
   const before = counts.get(kind) ?? 0
   counts.set(kind, before + 1)
   return before % PART === 0

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isRun, seriesAmong } from '../../build/run/series.js'
 
-const files = (...paths) => paths.map((path) => ({ path, size: 1, time: 0, input: path, siblings: undefined }))
+const files = (...paths) => paths.map((path) => ({ path, size: 1, time: 0, input: path, beside: undefined }))
 const found = (...paths) => seriesAmong(files(...paths)).map(({ pattern, files }) => [pattern, files.map(({ path, step }) => [path, step])])
 
 test('a run is in the order of its steps, as people count', () => {

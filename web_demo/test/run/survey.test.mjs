@@ -18,7 +18,7 @@ class Counted extends File {
 let written = 0
 const file = async (path, state, time = ++written) => {
   const input = new Counted([state instanceof Uint8Array ? state : await write(state)], path)
-  return { path, size: input.size, time, input, siblings: undefined }
+  return { path, size: input.size, time, input, beside: undefined }
 }
 const weight = (...values) => ({ w: Float32Array.from(values) })
 

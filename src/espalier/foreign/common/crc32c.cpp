@@ -44,10 +44,31 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
+#if defined(__x86_64__)
+// The processor's own instruction: some 8 GB/s.
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_of_processor(std::uint32_t crc,
+                                                                    ByteSpan bytes) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  std::uint64_t wide = crc;
+  std::size_t at = 0;
+  for (; bytes.size() - at >= kWord; at += kWord) {
+    wide = __builtin_ia32_crc32di(wide, load_le<std::uint64_t>(bytes.data() + at));
+  }
+  crc = static_cast<std::uint32_t>(wide);
+  for (; at < bytes.size(); ++at) {
+    crc = __builtin_ia32_crc32qi(crc, std::to_integer<std::uint8_t>(bytes[at]));
+  }
+  return crc;
+}
+#endif
+
 }  // namespace
 
 std::uint32_t crc32c_after(std::uint32_t before, ByteSpan bytes) {
   std::uint32_t crc = ~before;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return ~crc32c_of_processor(crc, bytes);
+#endif
   std::size_t at = 0;
   for (; bytes.size() - at >= kSlices; at += kSlices) {
     const std::uint64_t word = load_le<std::uint64_t>(bytes.data() + at) ^ crc;

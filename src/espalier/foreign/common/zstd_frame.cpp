@@ -9,6 +9,13 @@
 #include "espalier/base/counted.h"
 
 namespace espalier {
+namespace {
+
+// A block of 128 KiB takes four bytes at least: a header, and a byte that repeats.
+constexpr std::uint64_t kMostInBlock = 128 * 1024;
+constexpr std::uint64_t kLeastOfBlock = 4;
+
+}  // namespace
 
 Result<std::vector<std::byte>> decompress_frame(ByteSpan bytes, std::uint64_t most) {
   const std::size_t length = ZSTD_findFrameCompressedSize(bytes.data(), bytes.size());
@@ -23,6 +30,9 @@ Result<std::vector<std::byte>> decompress_frame(ByteSpan bytes, std::uint64_t mo
                 "decompresses to more than the " + counted(most, "byte") + " that are allowed");
   };
   if (is_known && claimed > most) return too_large();
+  if (is_known && claimed / kMostInBlock > bytes.size() / kLeastOfBlock) {
+    return fail(ErrorCode::kForeignInvalid, "claims more bytes than it can hold");
+  }
   const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(),
                                                                           ZSTD_freeDStream);
   if (!stream) return fail(ErrorCode::kOutOfMemory, "needs more memory than there is");

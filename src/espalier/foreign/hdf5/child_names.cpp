@@ -14,27 +14,11 @@ namespace {
 // Lists that are too long for an attribute are cut: "layer_names0", "layer_names1", ...
 constexpr std::uint32_t kMostLists = 4096;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_number(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), is_digit) &&
-         (name.size() == 1 || name[0] != '0');
-}
-
-bool shorter_or_less(std::string_view a, std::string_view b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
-
-// "dense_12" is "dense" and "12"; "dense" has no number.
-std::pair<std::string_view, std::string_view> split_number(std::string_view name) {
-  const std::size_t at = name.rfind('_');
-  if (at == name.npos || !is_number(name.substr(at + 1))) return {name, {}};
-  return {name.substr(0, at), name.substr(at + 1)};
-}
-
 }  // namespace
 
-Hdf5ChildNames::Hdf5ChildNames(const Hdf5File& file) : file_(file) {
+Hdf5ChildNames::Hdf5ChildNames(const Hdf5File& file, bool keeps_keys)
+    : file_(file), keeps_keys_(keeps_keys) {
+  if (keeps_keys) return;
   for (std::uint32_t i = 0; i < file.objects().size(); ++i) {
     const Hdf5Object& object = file.objects()[i];
     if (object.kind != Hdf5Object::Kind::kGroup) continue;
@@ -75,17 +59,16 @@ std::uint64_t Hdf5ChildNames::place(std::uint32_t group, const Hdf5Child& child)
 
 std::vector<Hdf5Child> Hdf5ChildNames::of(std::uint32_t group) const {
   const Hdf5Object& object = file_.objects()[group];
-  std::vector<Hdf5Child> children;
-  children.reserve(object.links.size());
+  std::vector<GroupPart> parts;
+  parts.reserve(object.links.size());
   for (std::uint32_t i = 0; i < object.links.size(); ++i) {
-    children.push_back({object.links[i].name, i});
+    parts.push_back({.key = object.links[i].name, .number = i});
   }
-  if (std::all_of(children.begin(), children.end(),
-                  [](const Hdf5Child& child) { return is_number(child.name); })) {
-    std::sort(children.begin(), children.end(), [](const Hdf5Child& a, const Hdf5Child& b) {
-      return shorter_or_less(a.name, b.name);
-    });
-  } else if (!rename(group, children) && !places_.empty()) {
+  const bool are_final = keeps_keys_ || order_numbers(parts) || rename(group, parts);
+  std::vector<Hdf5Child> children;
+  children.reserve(parts.size());
+  for (const GroupPart& part : parts) children.push_back({part.key, part.number});
+  if (!are_final && !places_.empty()) {
     std::stable_sort(children.begin(), children.end(), [&](const Hdf5Child& a, const Hdf5Child& b) {
       return place(group, a) < place(group, b);
     });
@@ -94,39 +77,18 @@ std::vector<Hdf5Child> Hdf5ChildNames::of(std::uint32_t group) const {
 }
 
 // A group of layers has no variables of its own, as layers have, and those in it say their names.
-bool Hdf5ChildNames::rename(std::uint32_t group, std::vector<Hdf5Child>& children) const {
+bool Hdf5ChildNames::rename(std::uint32_t group, std::vector<GroupPart>& parts) const {
   const Hdf5Object& object = file_.objects()[group];
   if (group == 0 || file_.find_link(group, "vars")) return false;
-  std::vector<std::string_view> names;
-  bool has_new = false;
-  for (const Hdf5Child& child : children) {
-    std::string_view name = child.name;
-    const std::uint32_t layer = object.children[child.link];
+  for (GroupPart& part : parts) {
+    const std::uint32_t layer = object.children[part.number];
     const auto vars = layer == Hdf5Object::kNone ? std::nullopt : file_.find_link(layer, "vars");
     const std::uint32_t variables =
         vars ? file_.objects()[layer].children[*vars] : Hdf5Object::kNone;
-    if (variables != Hdf5Object::kNone) {
-      if (const auto text = file_.objects()[variables].text("name"); text && !text->empty()) {
-        name = *text;
-        has_new = true;
-      }
-    }
-    names.push_back(name);
+    if (variables == Hdf5Object::kNone) continue;
+    if (const auto text = file_.objects()[variables].text("name")) part.layer = *text;
   }
-  if (!has_new) return false;
-  std::vector<std::string_view> sorted = names;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) names.clear();
-  std::stable_sort(children.begin(), children.end(), [](const Hdf5Child& a, const Hdf5Child& b) {
-    const auto [left, left_number] = split_number(a.name);
-    const auto [right, right_number] = split_number(b.name);
-    return left != right ? left < right : shorter_or_less(left_number, right_number);
-  });
-  // After the sort, which is by the names of the file.
-  if (!names.empty()) {
-    for (Hdf5Child& child : children) child.name = names[child.link];
-  }
-  return true;
+  return name_layers(parts);
 }
 
 }  // namespace espalier

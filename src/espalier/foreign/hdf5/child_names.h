@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/foreign/common/layer_names.h"
 #include "espalier/foreign/hdf5/file.h"
 
 namespace espalier {
@@ -32,17 +33,18 @@ struct Hdf5Child {
 /// that, or by their names.
 class Hdf5ChildNames {
  public:
-  /// `file` must be read, and outlive it.
-  explicit Hdf5ChildNames(const Hdf5File& file);
+  /// `file` must be read, and outlive it. `keeps_keys`: all stand as HDF5 has them.
+  Hdf5ChildNames(const Hdf5File& file, bool keeps_keys);
 
   std::vector<Hdf5Child> of(std::uint32_t group) const;
 
  private:
   void add_listed(std::uint32_t group, std::string_view attribute);
   std::uint64_t place(std::uint32_t group, const Hdf5Child& child) const;
-  bool rename(std::uint32_t group, std::vector<Hdf5Child>& children) const;
+  bool rename(std::uint32_t group, std::vector<GroupPart>& parts) const;
 
   const Hdf5File& file_;
+  const bool keeps_keys_;
   // By object: where lists of names have it.
   std::map<std::uint32_t, std::uint64_t> places_;
 };

@@ -7,6 +7,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/little_endian.h"
+#include "espalier/codec/planes.h"
 #include "espalier/foreign/hdf5/checksums.h"
 #include "espalier/foreign/zip/inflate.h"
 
@@ -18,16 +19,18 @@ constexpr std::size_t kSumBytes = 4;
 // Byte k of each element stands beside the others of that number; what is no whole element stays.
 void unshuffle(ByteSpan from, std::size_t width, MutableByteSpan to) {
   const std::size_t count = from.size() / width;
-  for (std::size_t k = 0; k < width; ++k) {
-    const ByteSpan plane = from.subspan(k * count, count);
-    std::byte* out = to.data() + k;
-    for (const std::byte byte : plane) {
-      *out = byte;
-      out += width;
+  const std::size_t whole = count * width;
+  if (width == 2 || width == 4 || width == 8) {
+    PlanePointers<const std::byte> planes = {};
+    for (std::size_t k = 0; k < width; ++k) planes[k] = from.data() + k * count;
+    merge_planes({.width = static_cast<std::uint8_t>(width)}, planes, to.first(whole));
+  } else {
+    for (std::size_t k = 0; k < width; ++k) {
+      for (std::size_t i = 0; i < count; ++i) to[i * width + k] = from[k * count + i];
     }
   }
-  std::copy(from.begin() + static_cast<std::ptrdiff_t>(count * width), from.end(),
-            to.begin() + static_cast<std::ptrdiff_t>(count * width));
+  std::copy(from.begin() + static_cast<std::ptrdiff_t>(whole), from.end(),
+            to.begin() + static_cast<std::ptrdiff_t>(whole));
 }
 
 // HDF5 1.6.2 swapped the bytes of both halves.

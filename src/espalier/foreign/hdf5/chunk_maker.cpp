@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/foreign/common/whole_machine.h"
 #include "espalier/foreign/hdf5/chunk_filters.h"
 #include "espalier/foreign/hdf5/chunk_index.h"
 #include "espalier/foreign/hdf5/pieces.h"
@@ -259,39 +260,10 @@ class ChunkStream final : public MakingStream {
   std::uint64_t done_ = 0;  // bytes of the array that were handed out
 };
 
-// The whole array at once: what is fed is used up, because there is room for all that it makes.
-class ChunkMachine final : public MakingMachine {
- public:
-  ChunkMachine(std::unique_ptr<MakingStream> stream, MutableByteSpan out)
-      : stream_(std::move(stream)), out_(out) {
-    // What is filled needs no bytes.
-    if (stream_->needs().empty()) begun_ = take({}, {});
-  }
-
-  std::span<const Extent> needs() const override { return stream_->needs(); }
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override { return take(extent, bytes); }
-  Result<void> finish() override {
-    if (!begun_) return begun_;
-    return stream_->finish();
-  }
-
- private:
-  Result<void> take(const Extent& extent, ByteSpan bytes) {
-    const auto made = stream_->feed(extent, bytes, out_);
-    if (!made) return propagate(made);
-    out_ = out_.subspan(*made);
-    return {};
-  }
-
-  std::unique_ptr<MakingStream> stream_;
-  MutableByteSpan out_;
-  Result<void> begun_;
-};
-
 }  // namespace
 
 std::unique_ptr<MakingMachine> Hdf5ChunkMaker::start(MutableByteSpan out) const {
-  return std::make_unique<ChunkMachine>(stream(out.size()), out);
+  return std::make_unique<WholeMachine>(stream(out.size()), out);
 }
 
 std::unique_ptr<MakingStream> Hdf5ChunkMaker::stream(std::uint64_t) const {

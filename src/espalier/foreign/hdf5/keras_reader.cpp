@@ -1,5 +1,7 @@
 #include "espalier/foreign/hdf5/keras_reader.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,12 +26,17 @@ bool is_keras(const ZipDirectory& directory) {
 
 Result<void> KerasReader::begin(ZipArchive& archive) {
   weights_ = archive.directory().find(kWeights).value_or(0);
-  if (archive.entry(weights_).is_deflated) {
-    return fail(ErrorCode::kUnsupportedFeature,
-                "the weights of this Keras model are compressed, which Keras does not do; unpack "
-                "it (unzip FILE) and open model.weights.h5");
+  const ZipEntry& weights = archive.entry(weights_);
+  // Keras stores them as they are. HDF5 is read here and there, so all is inflated, and dropped
+  // when the structures have been read; arrays are inflated again when they are.
+  if (weights.is_deflated && weights.length > archive.options().limits.made_bytes) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the weights of this Keras model are compressed and take " +
+                    counted(weights.length, "byte") + ", and Limits::made_bytes allows " +
+                    std::to_string(archive.options().limits.made_bytes) +
+                    "; unpack it (unzip FILE) and open model.weights.h5");
   }
-  front_ = archive.want(weights_, kFirstReadBytes);
+  weights_ticket_ = archive.want(weights_, weights.is_deflated ? weights.length : kFirstReadBytes);
   for (const std::string_view name : kDocuments) {
     const auto entry = archive.directory().find(name);
     if (!entry) continue;
@@ -54,15 +61,25 @@ Result<bool> KerasReader::step(ZipArchive& archive) {
     for (const Document& document : documents_) {
       if (auto ok = archive.bytes(document.ticket); !ok) return propagate(ok);
     }
-    const auto front = archive.bytes(front_);
+    const auto front = archive.bytes(weights_ticket_);
     if (!front) return propagate(front);
     const ZipEntry& entry = archive.entry(weights_);
-    file_ = std::make_unique<Hdf5File>(entry.data_offset, entry.length, archive.options().limits);
-    file_->add(entry.data_offset, *front);
+    const std::uint64_t begin = entry.is_deflated ? 0 : entry.data_offset;
+    file_ = std::make_unique<Hdf5File>(begin, entry.length, archive.options().limits);
+    file_->add(begin, front->first(std::min<std::size_t>(front->size(), kFirstReadBytes)));
   }
-  return file_->step([&](std::uint64_t offset, MutableByteSpan to) {
-    archive.want_part(weights_, offset - archive.entry(weights_).data_offset, to);
+  if (!archive.entry(weights_).is_deflated) {
+    return file_->step([&](std::uint64_t offset, MutableByteSpan to) {
+      archive.want_part(weights_, offset - archive.entry(weights_).data_offset, to);
+    });
+  }
+  const auto all = archive.bytes(weights_ticket_);
+  if (!all) return propagate(all);
+  const auto is_done = file_->step([&](std::uint64_t offset, MutableByteSpan to) {
+    std::copy_n(all->begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
   });
+  if (is_done && *is_done) archive.drop(weights_ticket_);
+  return is_done;
 }
 
 Result<ForeignParts> KerasReader::build(ZipArchive& archive) {
@@ -85,7 +102,12 @@ Result<ForeignParts> KerasReader::build(ZipArchive& archive) {
                                 ", assets of layers, which are not read"});
   }
   const Limits& limits = archive.options().limits;
-  if (auto ok = add_hdf5_tables(*file_, documents, limits, archive.files(), parts); !ok) {
+  const auto place = archive.place(weights_);
+  if (!place) return propagate(place);
+  const Hdf5TreeOptions tree{.keeps_keys = archive.options().keeps_keys,
+                             .file = place->file,
+                             .is_made = archive.entry(weights_).is_deflated};
+  if (auto ok = add_hdf5_tables(*file_, documents, tree, limits, archive.files(), parts); !ok) {
     return propagate(ok);
   }
   return parts;

@@ -16,8 +16,9 @@ namespace espalier {
 /// Whether an archive is a .keras file.
 bool is_keras(const ZipDirectory& directory);
 
-/// The state is that of model.weights.h5, whose arrays stand in place, as Keras stores it without
-/// compression. config.json and metadata.json are texts in the metadata. A note counts other files.
+/// The state is that of model.weights.h5, whose arrays stand in place if it is stored
+/// without compression, as by Keras, and are inflated when they are read if not. config.json and
+/// metadata.json are texts in the metadata. A note counts other files.
 class KerasReader final : public ContentReader {
  public:
   [[nodiscard]] Result<bool> step(ZipArchive& archive) override;
@@ -32,7 +33,7 @@ class KerasReader final : public ContentReader {
   [[nodiscard]] Result<void> begin(ZipArchive& archive);
 
   std::uint32_t weights_ = 0;
-  std::size_t front_ = 0;
+  std::size_t weights_ticket_ = 0;  // of its front; if it is deflated, of all of it
   std::vector<Document> documents_;
   bool is_begun_ = false;
   std::unique_ptr<Hdf5File> file_;

@@ -29,7 +29,8 @@ Result<Checkpoint> Hdf5Opener::build() {
   ForeignParts parts;
   parts.format = &kHdf5Format;
   parts.nest = options().nest;
-  if (auto ok = add_hdf5_tables(file_, {}, options().limits, files(), parts); !ok) {
+  const Hdf5TreeOptions tree{.keeps_keys = options().keeps_keys};
+  if (auto ok = add_hdf5_tables(file_, {}, tree, options().limits, files(), parts); !ok) {
     return propagate(ok);
   }
   FileSet problems = std::exchange(parts.files, std::move(files()));

@@ -34,14 +34,16 @@ constexpr std::string_view kEightBits = "float8_";
 
 class Hdf5Tables {
  public:
-  Hdf5Tables(const Hdf5File& file, std::span<const Hdf5Document> documents, const Limits& limits,
-             FileSet& files, ForeignParts& parts)
+  Hdf5Tables(const Hdf5File& file, std::span<const Hdf5Document> documents,
+             const Hdf5TreeOptions& options, const Limits& limits, FileSet& files,
+             ForeignParts& parts)
       : file_(file),
         documents_(documents),
+        options_(options),
         limits_(limits),
         files_(files),
         parts_(parts),
-        names_(file),
+        names_(file, options.keeps_keys),
         builder_(limits),
         tensors_(file.objects().size(), kNone),
         is_shown_(file.objects().size()) {
@@ -257,27 +259,30 @@ class Hdf5Tables {
   std::optional<Place> place_of(std::uint32_t number) {
     const Hdf5Dataset& dataset = *file_.objects()[number].dataset;
     const Hdf5Layout& layout = file_.layout();
-    if (dataset.bytes == 0) return Place{0, layout.base};
+    if (dataset.bytes == 0) return Place{options_.file, layout.base};
     if (dataset.place != Hdf5Dataset::Place::kChunked && dataset.address != kHdf5Undefined) {
-      return Place{0, layout.base + dataset.address};
+      return Place{options_.file, layout.base + dataset.address};
     }
-    const std::uint64_t length = files_.front().length;
+    const std::uint64_t length = files_[options_.file].length;
     const bool is_bomb = dataset.bytes > kLargeArray && dataset.bytes / kMostGrowth > length;
-    if (is_bomb || files_.size() > std::numeric_limits<std::uint16_t>::max() - 1) {
+    if (options_.is_made || is_bomb ||
+        files_.size() > std::numeric_limits<std::uint16_t>::max() - 1) {
       const auto shape = shape_of(dataset, dataset.type.dtype);
       builder_.placeholder({dataset.type.dtype, shape, block_of(dataset.type)});
       note(Note::Kind::kLoss,
-           is_bomb ? "it takes " + counted(dataset.bytes, "byte") +
-                         ", more than a thousand times those of the file, and is not made"
-                   : "the file has more than 65,533 arrays in chunks; the others open");
+           options_.is_made ? "it is in chunks, in a file that is compressed inside another one; "
+                              "unpack that (unzip FILE) and open the file in it"
+           : is_bomb        ? "it takes " + counted(dataset.bytes, "byte") +
+                           ", more than a thousand times those of the file, and is not made"
+                     : "the file has more than 65,533 arrays in chunks; the others open");
       return std::nullopt;
     }
     const auto file = static_cast<std::uint16_t>(files_.size());
-    files_.push_back(
-        {.name = escaped(file_.path(number)),
-         .length = dataset.bytes,
-         .maker = std::make_shared<Hdf5ChunkMaker>(file_.objects()[number].dataset, layout, 0,
-                                                   length, limits_.foreign_header_bytes)});
+    files_.push_back({.name = escaped(file_.path(number)),
+                      .length = dataset.bytes,
+                      .maker = std::make_shared<Hdf5ChunkMaker>(file_.objects()[number].dataset,
+                                                                layout, options_.file, length,
+                                                                limits_.foreign_header_bytes)});
     return Place{file, 0};
   }
 
@@ -397,6 +402,7 @@ class Hdf5Tables {
 
   const Hdf5File& file_;
   const std::span<const Hdf5Document> documents_;
+  const Hdf5TreeOptions options_;
   const Limits& limits_;
   FileSet& files_;
   ForeignParts& parts_;
@@ -418,8 +424,9 @@ class Hdf5Tables {
 }  // namespace
 
 Result<void> add_hdf5_tables(const Hdf5File& file, std::span<const Hdf5Document> documents,
-                             const Limits& limits, FileSet& files, ForeignParts& parts) {
-  return Hdf5Tables(file, documents, limits, files, parts).run();
+                             const Hdf5TreeOptions& options, const Limits& limits, FileSet& files,
+                             ForeignParts& parts) {
+  return Hdf5Tables(file, documents, options, limits, files, parts).run();
 }
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_FOREIGN_HDF5_TABLES_H_
 #define ESPALIER_FOREIGN_HDF5_TABLES_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,14 +21,24 @@ struct Hdf5Document {
   std::string_view text;
 };
 
+/// How the tree is made.
+struct Hdf5TreeOptions {
+  /// As of OpenOptions.
+  bool keeps_keys = false;
+  /// The file that the HDF5 file is, or lies in, by number; whether it is made. A maker cannot read
+  /// a made file, so arrays in chunks are then placeholders, with a note.
+  std::uint16_t file = 0;
+  bool is_made = false;
+};
+
 /// Makes the tree of `file`, which is read: groups are dicts, arrays are tensors, arrays of texts
 /// are lists; and the metadata: `documents`, and then the attributes of each object, by its path.
-/// `files` has the file at number 0; those are added that are made of arrays in chunks. `parts`
-/// gets tables, notes, and the first damage as the problem of a file. kLimitExceeded.
+/// Those files are added to `files` that are made of arrays in chunks. `parts` gets tables, notes,
+/// and the first damage as the problem of a file. kLimitExceeded.
 [[nodiscard]] Result<void> add_hdf5_tables(const Hdf5File& file,
                                            std::span<const Hdf5Document> documents,
-                                           const Limits& limits, FileSet& files,
-                                           ForeignParts& parts);
+                                           const Hdf5TreeOptions& options, const Limits& limits,
+                                           FileSet& files, ForeignParts& parts);
 
 }  // namespace espalier
 

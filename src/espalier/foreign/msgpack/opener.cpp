@@ -1,8 +1,10 @@
 #include "espalier/foreign/msgpack/opener.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "espalier/base/utf8.h"
 #include "espalier/detail/catalog.h"
@@ -53,15 +55,31 @@ bool looks_like_msgpack(ByteSpan front, std::uint64_t) {
 }
 
 MsgpackOpener::MsgpackOpener(const OpenOptions& options)
-    : StepOpener(options), parser_(options.file_size, options.limits) {}
+    : StepOpener(options),
+      parser_(options.file_size, options.limits),
+      beside_({[this](const Extent& extent, MutableByteSpan to) { want(extent, to); },
+               [this](std::vector<std::string> names) {
+                 return want_files(std::move(names), FilePlace::kBelow);
+               },
+               &files()},
+              options.name, this->options().limits) {}
 
 Result<void> MsgpackOpener::step() {
+  if (!is_parsed_) {
+    if (auto ok = parse(); !ok || !is_parsed_) return ok;
+    beside_.begin(parser_.tree());
+  }
+  return beside_.step();
+}
+
+Result<void> MsgpackOpener::parse() {
   const ByteSpan window = is_begun_ ? ByteSpan(window_) : front();
   const std::uint64_t end = parser_.position() + window.size();
   is_begun_ = true;
   const auto is_done = parser_.parse(window);
   if (!is_done) return propagate(is_done);
-  if (*is_done) return {};
+  is_parsed_ = *is_done;
+  if (is_parsed_) return {};
   // The window ended inside plain objects: more of them may follow.
   const std::uint64_t usual = parser_.position() <= end
                                   ? std::min<std::uint64_t>(8 * window.size(), kMaxWindow)
@@ -74,13 +92,13 @@ Result<void> MsgpackOpener::step() {
 }
 
 Result<Checkpoint> MsgpackOpener::build() {
-  ForeignParts parts{.format = &kMsgpackFormat,
-                     .tables = {},
-                     .files = {{.length = options().file_size}},
-                     .nest = options().nest};
-  auto tables = msgpack_tables(parser_.tree(), options().limits, parts.notes);
+  ForeignParts parts{.format = &kMsgpackFormat, .tables = {}, .files = {}, .nest = options().nest};
+  if (auto ok = beside_.build(files(), parts.notes); !ok) return propagate(ok);
+  auto tables = msgpack_tables(parser_.tree(), options().limits, beside_, parts.notes);
   if (!tables) return propagate(tables);
   parts.tables = std::move(*tables);
+  parts.files = std::move(files());
+  if (beside_.damage()) parts.files.push_back({.problem = std::move(beside_.damage())});
   auto catalog = Catalog::from_foreign(std::move(parts), options().limits);
   if (!catalog) return propagate(catalog);
   return Checkpoint(std::move(*catalog));

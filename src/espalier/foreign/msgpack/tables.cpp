@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,8 +40,12 @@ std::optional<DType> numpy_dtype(std::string_view name) {
 
 class Source {
  public:
-  Source(const MsgpackTree& tree, const Limits& limits, Notes& notes)
-      : tree_(tree), builder_(limits), notes_(notes), walk_(*this, builder_, limits) {}
+  Source(const MsgpackTree& tree, const Limits& limits, MsgpackArraysBeside& beside, Notes& notes)
+      : tree_(tree),
+        beside_(beside),
+        builder_(limits),
+        notes_(notes),
+        walk_(*this, builder_, limits) {}
 
   Result<OwnedTables> run() {
     builder_.reserve(tree_.nodes.size() / 2 + 2, tree_.tensors.size());
@@ -131,8 +136,7 @@ class Source {
         break;
       }
       case Type::kText:
-        builder_.string(node.as_text());
-        note_placeholder(node.as_text());
+        add_text(node.as_text());
         break;
       case Type::kBytes:
         builder_.bytes(as_bytes(node.as_text()));
@@ -162,13 +166,27 @@ class Source {
         {kind, notes_.is_listing() ? walk_.current_path() : std::string(), std::move(message)});
   }
 
-  // What Orbax and, of arrays of several processes, flax write in place of an array.
-  void note_placeholder(std::string_view text) {
-    if (!text.starts_with("PLACEHOLDER://") && !text.starts_with("//GDAPlaceholder:")) return;
-    warn(
-        "this text stands for an array in a folder beside the file, which is not read; restore it "
-        "with orbax.checkpoint and save it with espalier.save()",
-        Note::Kind::kLoss);
+  // A text, or the array that it stands for.
+  void add_text(std::string_view text) {
+    const auto* const found = beside_.find(text);
+    if (found == nullptr) return builder_.string(text);
+    for (const Note& note : found->notes) warn(note.message, note.kind);
+    if (beside_.damage() && text == beside_.damaged_text()) {
+      beside_.damage()->path = walk_.current_path();
+    }
+    const bool is_there = found->node->type == OrbaxNode::Type::kTensor;
+    if (!is_there && found->node->type != OrbaxNode::Type::kPlaceholder) {
+      add_orbax_node(builder_, *found->node);
+      return;
+    }
+    const auto [known, is_new] = stood_for_.try_emplace(text, builder_.tensor_count());
+    if (is_new) {
+      add_orbax_node(builder_, *found->node);
+      return;
+    }
+    warn("an earlier value of the file stands for the same array, so both are one (a tie)");
+    if (!found->node->label.empty()) builder_.label(found->node->label);
+    builder_.known_tensor(known->second, is_there ? Kind::kTensor : Kind::kPlaceholder);
   }
 
   void add_extension(const MsgpackNode& node) {
@@ -293,7 +311,10 @@ class Source {
   }
 
   const MsgpackTree& tree_;
+  MsgpackArraysBeside& beside_;
   TableBuilder builder_;
+  // The number of the tensor that stands in place of a text.
+  std::map<std::string_view, std::uint32_t> stood_for_;
   Notes& notes_;
   TreeWalk<Source> walk_;
   std::set<std::string> labels_;  // which do not move
@@ -301,8 +322,9 @@ class Source {
 
 }  // namespace
 
-Result<OwnedTables> msgpack_tables(const MsgpackTree& tree, const Limits& limits, Notes& notes) {
-  return Source(tree, limits, notes).run();
+Result<OwnedTables> msgpack_tables(const MsgpackTree& tree, const Limits& limits,
+                                   MsgpackArraysBeside& beside, Notes& notes) {
+  return Source(tree, limits, beside, notes).run();
 }
 
 }  // namespace espalier

@@ -4,6 +4,7 @@
 
 #include "espalier/detail/catalog.h"
 #include "espalier/error.h"
+#include "espalier/foreign/msgpack/arrays_beside.h"
 #include "espalier/foreign/msgpack/tree.h"
 #include "espalier/format/owned_tables.h"
 #include "espalier/limits.h"
@@ -13,9 +14,10 @@ namespace espalier {
 
 /// Builds the tables of a tree, and adds to `notes` what is not as it may seem. Arrays that flax
 /// has cut into chunks are one tensor each. kForeignInvalid, with the path, for an array whose
-/// bytes do not fit its shape and for a key that comes twice; kLimitExceeded.
+/// bytes do not fit its shape and for a key that comes twice; kLimitExceeded. `beside` has the
+/// arrays that texts stand for, and gets the path of its damage.
 [[nodiscard]] Result<OwnedTables> msgpack_tables(const MsgpackTree& tree, const Limits& limits,
-                                                 Notes& notes);
+                                                 MsgpackArraysBeside& beside, Notes& notes);
 
 }  // namespace espalier
 

@@ -35,6 +35,11 @@ bool is_plain_path(std::string_view path) {
          });
 }
 
+// What stands in a body is counted as text once it is read.
+std::uint64_t most_body_bytes(const Limits& limits) {
+  return std::min(kMostNodeBytes, limits.text_bytes);
+}
+
 std::string as_string(ByteSpan bytes) { return std::string(as_text(bytes)); }
 
 }  // namespace
@@ -113,7 +118,7 @@ OcdbtDatabase::OcdbtDatabase(FolderFiles& files, std::string folder, const Limit
 OcdbtDatabase::~OcdbtDatabase() = default;
 
 Result<void> OcdbtDatabase::begin(ByteSpan manifest) {
-  auto body = open_ocdbt_envelope(manifest, OcdbtMagic::kManifest, kMostNodeBytes);
+  auto body = open_ocdbt_envelope(manifest, OcdbtMagic::kManifest, most_body_bytes(limits_));
   if (!body) return propagate(body);
   if (auto ok = read_manifest(*body); !ok) return ok;
   return want_nodes();
@@ -164,12 +169,17 @@ Result<std::vector<OcdbtDatabase::File>> OcdbtDatabase::read_files(Reader& in,
   const std::size_t count = in.count(kMissing);
   std::vector<File> files;
   if (count == 0) return files;
+  const auto too_long = [] {
+    return fail(ErrorCode::kLimitExceeded, "the paths in the OCDBT database are too long");
+  };
+  // Empty paths take three bytes in the file and much more here.
+  std::uint64_t all = count * std::uint64_t{sizeof(File)};
+  if (all > limits_.foreign_header_bytes) return too_long();
   std::vector<std::uint64_t> prefix = in.column(count - 1, kMostPathBytes);
   prefix.insert(prefix.begin(), 0);
   const auto suffix = in.column(count, kMostPathBytes);
   const auto base = in.column(count, kMostPathBytes);
   std::string path;
-  std::uint64_t all = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const ByteSpan rest = in.take(suffix[i]);
     if (in.is_bad() || prefix[i] > path.size() || base[i] > prefix[i] + suffix[i]) {
@@ -179,7 +189,7 @@ Result<std::vector<OcdbtDatabase::File>> OcdbtDatabase::read_files(Reader& in,
     path += as_string(rest);
     all += folder.size() + path.size();
     if (folder.size() + path.size() > kMostPathBytes || all > limits_.foreign_header_bytes) {
-      return fail(ErrorCode::kLimitExceeded, "the paths in the OCDBT database are too long");
+      return too_long();
     }
     const auto end = static_cast<std::size_t>(base[i]);
     files.push_back({folder + path.substr(0, end), path.substr(end)});
@@ -283,7 +293,7 @@ Result<bool> OcdbtDatabase::step() {
 }
 
 Result<void> OcdbtDatabase::read_node(Node& node) {
-  auto opened = open_ocdbt_envelope(node.bytes, OcdbtMagic::kNode, kMostNodeBytes);
+  auto opened = open_ocdbt_envelope(node.bytes, OcdbtMagic::kNode, most_body_bytes(limits_));
   if (!opened) return propagate(opened);
   Reader in(*opened);
   const auto bad = [&](std::string_view why) { return bad_body("a node", why, in.at()); };

@@ -50,9 +50,9 @@ struct OnnxTensor {
   bool is_packed = false;
 };
 
-/// A value and its key.
+/// A value and its key. kCopy is OnnxModel::copy.
 struct OnnxEntry {
-  enum class Type : std::uint8_t { kTensor, kContainer, kInteger, kText };
+  enum class Type : std::uint8_t { kTensor, kContainer, kInteger, kText, kCopy };
 
   OnnxText key = {};
   Type type = Type::kInteger;
@@ -82,6 +82,8 @@ struct OnnxModel {
   /// Texts of tensors (doc_string, metadata_props).
   std::uint64_t tensor_texts = 0;
   Notes notes;
+  /// The ModelProto without the numbers of its tensors; empty if it is too long.
+  std::string copy;
 
   std::string_view text(OnnxText piece) const {
     return std::string_view(texts).substr(piece.offset, piece.length);

@@ -588,6 +588,12 @@ void OnnxModelBuilder::leave_opset() {
       {.value = opset_version_});
 }
 
+void OnnxModelBuilder::add_copy(std::string copy) {
+  if (copy.empty()) return;
+  model_.copy = std::move(copy);
+  put(kOnnxMetadata, keep("model"), {.type = OnnxEntry::Type::kCopy});
+}
+
 bool OnnxModelBuilder::is_constant(const Node& node) const {
   const std::string_view domain = text(node.domain);
   return text(node.type) == "Constant" && (domain.empty() || domain == "ai.onnx");

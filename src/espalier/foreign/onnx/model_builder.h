@@ -56,6 +56,9 @@ class OnnxModelBuilder {
   /// In place of entering a node that has no tensors and no graphs.
   void add_idle_node() { ++model_.nodes; }
 
+  /// Puts the model without its tensors into the metadata, unless it is empty.
+  void add_copy(std::string copy);
+
   OnnxModel& model() { return model_; }
   /// Why the last of the functions above returned false. It has no offset.
   Error& error() { return *error_; }

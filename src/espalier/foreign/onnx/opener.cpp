@@ -147,16 +147,21 @@ void OnnxOpener::add_notes(OnnxModel& model) const {
   const auto add = [&](std::uint64_t count, const std::string& message, Note::Kind kind) {
     if (count > 0) model.notes.add({kind, {}, message});
   };
+  add(model.unknown_fields,
+      counted(model.unknown_fields, "field") +
+          " of the model are not of ONNX 1.23 and were not read; use a newer Espalier",
+      Note::Kind::kLoss);
+  // What the copy has is not lost.
+  if (!model.copy.empty()) return;
   add(model.nodes,
-      "the graph of " + counted(model.nodes, "node") + " is not kept: keep the model to run it",
+      "the graph of " + counted(model.nodes, "node") +
+          ", with all else beside the tensors, takes " + "more than " +
+          std::to_string(OnnxModelCopy::kMostBytes >> 20) + " MiB" +
+          " and is not kept: keep the model to run it",
       Note::Kind::kLoss);
   add(model.tensor_texts,
       counted(model.tensor_texts, "text") + " about tensors (doc_string, metadata_props)" +
           " are not kept",
-      Note::Kind::kLoss);
-  add(model.unknown_fields,
-      counted(model.unknown_fields, "field") +
-          " of the model are not of ONNX 1.23 and were not read; use a newer Espalier",
       Note::Kind::kLoss);
 }
 

@@ -51,6 +51,14 @@ bool is_idle_node(ByteSpan node) {
   });
 }
 
+// Whether the checkpoint has it as a part of a tensor, so that the copy of the model has not.
+bool is_number_of_tensor(OnnxMessage message, const OnnxField& field) {
+  constexpr std::uint8_t kStrings = 6;
+  return message == OnnxMessage::kTensor &&
+         (field.what == OnnxField::What::kRaw || field.what == OnnxField::What::kData ||
+          field.number == kStrings);
+}
+
 }  // namespace
 
 OnnxParser::OnnxParser(std::uint64_t file_size, const Limits& limits)
@@ -75,6 +83,7 @@ Result<bool> OnnxParser::parse(ByteSpan window) {
   }
   if (read == Read::kField && !builder_.finish()) read = bad(builder_.error().message);
   if (read == Read::kBad) return tl::unexpected<Error>(*error_);
+  if (read == Read::kField) builder_.add_copy(copy_.take());
   return read == Read::kField;
 }
 
@@ -126,6 +135,17 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
     needed_ = cost;
     return Read::kMore;
   }
+  const bool is_copied =
+      field.what != OnnxField::What::kMessage && !is_number_of_tensor(level.message, field);
+  const std::uint64_t field_bytes = at + (is_bytes ? wire.length : 0);
+  if (is_copied && copy_.is_kept()) {
+    if (!copy_.has_room(field_bytes)) {
+      copy_.give_up();
+    } else if (is_bytes && wire.length > rest.size() - at) {
+      needed_ = field_bytes;
+      return Read::kMore;
+    }
+  }
   spent_ += cost;
   if (field.is_single) level.seen |= std::uint32_t{1} << field.number;
 
@@ -134,6 +154,7 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
   if (field.message == OnnxMessage::kNode && wire.length <= rest.size() - at &&
       is_idle_node(rest.subspan(at, static_cast<std::size_t>(wire.length)))) {
     builder_.add_idle_node();
+    copy_.add(rest.first(static_cast<std::size_t>(field_bytes)));
     position_ = contents_end;
     return Read::kField;
   }
@@ -142,6 +163,7 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
       return bad(builder_.error().message, builder_.error().code);
     }
     levels_.push_back({field.message, wire.number, position_, contents_end});
+    copy_.enter(wire.number);
     position_ = contents_begin;
     return Read::kField;
   }
@@ -158,6 +180,7 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
                                      .contents = contents})) {
     return bad(builder_.error().message, builder_.error().code);
   }
+  if (is_copied && copy_.is_kept()) copy_.add(rest.first(static_cast<std::size_t>(field_bytes)));
   position_ = contents_end;
   return Read::kField;
 }
@@ -165,6 +188,7 @@ OnnxParser::Read OnnxParser::read_field(ByteSpan window, std::uint64_t begin) {
 OnnxParser::Read OnnxParser::leave() {
   const Level level = levels_.back();
   levels_.pop_back();
+  copy_.leave();
   if (builder_.leave(levels_.back().message, level.message, level.number)) return Read::kField;
   position_ = level.begin;  // of the error
   return bad(builder_.error().message, builder_.error().code);

@@ -12,6 +12,7 @@
 #include "espalier/foreign/onnx/fields.h"
 #include "espalier/foreign/onnx/model.h"
 #include "espalier/foreign/onnx/model_builder.h"
+#include "espalier/foreign/onnx/model_copy.h"
 #include "espalier/limits.h"
 
 namespace espalier {
@@ -50,6 +51,7 @@ class OnnxParser {
 
   const std::uint64_t limit_;
   OnnxModelBuilder builder_;
+  OnnxModelCopy copy_;
   std::vector<Level> levels_;
   std::uint64_t position_ = 0;
   std::uint64_t needed_ = 1;

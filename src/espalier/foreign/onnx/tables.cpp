@@ -24,6 +24,8 @@
 namespace espalier {
 namespace {
 
+constexpr std::string_view kOnnxModelLabel = "onnx.ModelProto";
+
 class OnnxSource {
  public:
   OnnxSource(OnnxModel& model, std::span<const ByteSpan> fetched, FileSet& files,
@@ -97,6 +99,10 @@ class OnnxSource {
         } else {
           builder_.string(text);
         }
+        break;
+      case OnnxEntry::Type::kCopy:
+        builder_.label(kOnnxModelLabel);
+        builder_.bytes(as_bytes(model_.copy));
         break;
       case OnnxEntry::Type::kTensor: {
         const auto number = static_cast<std::size_t>(node->value);

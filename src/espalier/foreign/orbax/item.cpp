@@ -21,6 +21,7 @@ constexpr std::string_view kKeyLabel = "jax.random.key/";
 constexpr std::uint32_t kMostRichDepth = 200;
 // A byte of zstd or deflate makes fewer.
 constexpr std::uint64_t kMostForByte = 64 * 1024;
+constexpr std::uint64_t kLeastForAbsent = 1024;
 
 bool is_true(JsonRef json, std::string_view name) {
   const auto member = json.member(name);
@@ -50,6 +51,14 @@ OrbaxItem::OrbaxItem(FolderFiles& files, std::string folder, const Limits& limit
     : files_(files),
       folder_(std::move(folder)),
       limits_(limits),
+      database_(files, folder_, limits) {}
+
+OrbaxItem::OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits,
+                     std::vector<std::string> names)
+    : files_(files),
+      folder_(std::move(folder)),
+      limits_(limits),
+      names_(std::move(names)),
       database_(files, folder_, limits) {}
 
 tl::unexpected<Error> OrbaxItem::bad(ErrorCode code, const std::string& message,
@@ -130,13 +139,21 @@ Result<bool> OrbaxItem::step() {
             continue;
           }
           const FileEntry& file = files_[value.extent.file];
-          if (file.problem || value.extent.length > limits_.gguf_header_bytes ||
-              !range_fits(value.extent.offset, value.extent.length, file.length)) {
+          if (file.problem || !range_fits(value.extent.offset, value.extent.length, file.length)) {
             array.problem = Error{ErrorCode::kForeignInvalid,
                                   Error::kNoOffset,
                                   {},
                                   "its metadata cannot be read from " + file.name};
             continue;
+          }
+          // Any number of keys may have the same bytes.
+          json_bytes_ += value.extent.length;
+          if (json_bytes_ > limits_.foreign_header_bytes) {
+            return bad(ErrorCode::kLimitExceeded,
+                       "the metadata of its arrays have " + counted(json_bytes_, "byte") +
+                           " and Limits::foreign_header_bytes allows " +
+                           std::to_string(limits_.foreign_header_bytes),
+                       "manifest.ocdbt");
           }
           array.bytes.resize(static_cast<std::size_t>(value.extent.length));
           files_.want(value.extent, array.bytes);
@@ -162,15 +179,15 @@ bool OrbaxItem::names_arrays() const {
   if (!metadata_root_) return false;
   OrbaxTree tree;
   Notes notes;
-  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, tree, notes);
+  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
   return read && std::any_of(read->leaves.begin(), read->leaves.end(), has_array);
 }
 
 Result<void> OrbaxItem::choose_layout() {
   const auto object = metadata_.object();
-  if (!object) return propagate(object);
-  metadata_root_ = *object;
-  if (metadata_root_) {
+  if (!object && !names_) return propagate(object);
+  if (object) metadata_root_ = *object;
+  if (metadata_root_ && !names_) {
     if (const std::string_view rich = text_of(metadata_root_->member("value_metadata_tree"));
         !rich.empty()) {
       auto json = JsonTree::parse(rich, kMostRichDepth, JsonDialect::kOfPython);
@@ -191,13 +208,13 @@ Result<void> OrbaxItem::choose_layout() {
                "them is missing; open an earlier step, or download the checkpoint again",
                "manifest.ocdbt");
   }
-  if (!metadata_root_) {
+  if (!metadata_root_ && !names_) {
     return bad(ErrorCode::kFileMissing,
                "neither this file nor manifest.ocdbt is there, so nothing says what was saved; "
                "copy or download the whole folder",
                "_METADATA");
   }
-  if (names_arrays() && is_true(*metadata_root_, "use_ocdbt")) {
+  if (metadata_root_ && names_arrays() && is_true(*metadata_root_, "use_ocdbt")) {
     return bad(ErrorCode::kFileMissing,
                "the checkpoint has arrays in an OCDBT database, whose manifest is missing; copy or "
                "download the whole folder",
@@ -209,24 +226,31 @@ Result<void> OrbaxItem::choose_layout() {
 }
 
 Result<void> OrbaxItem::find_plain_arrays() {
-  OrbaxTree tree;
-  Notes notes;
-  const auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, tree, notes);
-  if (!read) return propagate(read);
-  const bool is_v3 = is_true(*metadata_root_, "use_zarr3");
-  for (const OrbaxLeaf& leaf : read->leaves) {
-    if (!has_array(leaf)) continue;
-    const auto [found, is_new] = arrays_.try_emplace(leaf.name);
+  std::vector<std::string> names;
+  if (names_) {
+    names = *names_;
+  } else {
+    OrbaxTree tree;
+    Notes notes;
+    auto read = read_orbax_tree(*metadata_root_, std::nullopt, {}, limits_, tree, notes);
+    if (!read) return propagate(read);
+    for (OrbaxLeaf& leaf : read->leaves) {
+      if (has_array(leaf)) names.push_back(std::move(leaf.name));
+    }
+  }
+  const bool is_v3 = metadata_root_ && is_true(*metadata_root_, "use_zarr3");
+  for (const std::string& array_name : names) {
+    const auto [found, is_new] = arrays_.try_emplace(array_name);
     if (!is_new) continue;
     Array& array = found->second;
     array.is_v3 = is_v3;
-    const std::string name = below(leaf.name) + std::string(is_v3 ? kZarr3 : kZarr2);
+    const std::string name = below(array_name) + std::string(is_v3 ? kZarr3 : kZarr2);
     // Such a name was written outside of the checkpoint, if at all.
     if (!is_name_below(folder_ + name)) {
       array.problem = Error{ErrorCode::kForeignInvalid,
                             Error::kNoOffset,
                             {},
-                            "its name '" + leaf.name +
+                            "its name '" + array_name +
                                 "' is no path below the checkpoint's folder, so it was not saved "
                                 "there; nothing is read from elsewhere"};
       continue;
@@ -241,7 +265,14 @@ Result<void> OrbaxItem::find_arrays() {
     for (const std::string_view ending : {kZarr2, kZarr3}) {
       const auto name = array_of(entry.key, ending);
       if (!name) continue;
-      Array& array = arrays_[std::string(*name)];
+      const auto [found, is_new] = arrays_.try_emplace(std::string(*name));
+      Array& array = found->second;
+      if (!is_new) {
+        array.problem = Error{ErrorCode::kForeignInvalid,
+                              Error::kNoOffset,
+                              {},
+                              "the database has metadata of zarr 2 and of zarr 3 for it"};
+      }
       array.is_v3 = ending == kZarr3;
       array.key = entry.key;
     }
@@ -315,12 +346,20 @@ class OrbaxItem::Builder {
     if (auto ok = read_random_keys(); !ok) return propagate(ok);
     auto strings = item_.strings_.object();
     if (!strings) return propagate(strings);
-    strings_ = *strings;
+    if (*strings) {
+      // The last one counts if there are two, as in Python.
+      for (const auto& [name, text] : (*strings)->members()) {
+        strings_.insert_or_assign(name, text);
+      }
+    }
     OrbaxItemTree read;
-    if (item_.metadata_root_) {
+    if (item_.names_) {
+      read = tree_of(*item_.names_);
+      set_types(read);
+    } else if (item_.metadata_root_) {
       auto tree = read_orbax_tree(*item_.metadata_root_,
                                   item_.rich_ ? std::optional(item_.rich_->root()) : std::nullopt,
-                                  path_, parts_.tree, parts_.notes);
+                                  path_, item_.limits_, parts_.tree, parts_.notes);
       if (!tree) {
         tree.error().file = item_.metadata_.name();
         return propagate(tree);
@@ -344,9 +383,9 @@ class OrbaxItem::Builder {
     for (const auto& [name, array] : item_.arrays_) {
       if (array.is_named || item_.is_plain_) continue;
       parts_.notes.add({Note::Kind::kLoss, path_,
-                        "the array '" + name +
-                            "' is in the database, and _METADATA does not name "
-                            "it; it is left out"});
+                        "the array '" + name + "' is in the database, and " +
+                            (item_.names_ ? "the file beside it" : "_METADATA") +
+                            " does not name it; it is left out"});
     }
     return read.root;
   }
@@ -354,17 +393,45 @@ class OrbaxItem::Builder {
  private:
   // Without _METADATA: what dots in names stand for is unknown.
   OrbaxItemTree flat_tree() {
-    OrbaxItemTree read{.root = parts_.tree.add({.type = OrbaxType::kDict})};
-    for (const auto& [name, array] : item_.arrays_) {
-      OrbaxLeaf leaf{.name = name, .path = path_, .value_type = "jax.Array"};
-      append_path(leaf.path, KeyView::of(std::string_view(name)), DigitMark::kNever);
-      leaf.node = parts_.tree.add({.type = OrbaxType::kNull});
-      parts_.tree.add_child(read.root, name, leaf.node);
-      read.leaves.push_back(std::move(leaf));
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, array] : item_.arrays_) names.push_back(name);
     parts_.notes.add({Note::Kind::kWarning, path_,
                       "_METADATA is missing, so the arrays are in one dict under the names that "
                       "Orbax gave them: keys that are joined with dots"});
+    return tree_of(names);
+  }
+
+  // Says of values that another file names what _METADATA and _strings.json know of them.
+  void set_types(OrbaxItemTree& named) const {
+    std::map<std::string_view, std::string_view> types;
+    OrbaxTree tree;
+    Notes notes;
+    const auto known = item_.metadata_root_ ? read_orbax_tree(*item_.metadata_root_, std::nullopt,
+                                                              {}, item_.limits_, tree, notes)
+                                            : OrbaxItemTree();
+    if (known) {
+      for (const OrbaxLeaf& leaf : known->leaves) types.emplace(leaf.name, leaf.value_type);
+    }
+    for (const auto& [name, text] : strings_) types[name] = "string";
+    for (OrbaxLeaf& leaf : named.leaves) {
+      const auto type = types.find(leaf.name);
+      if (type == types.end()) continue;
+      if (type->second == "string" || type->second == "scalar") leaf.value_type = type->second;
+    }
+  }
+
+  // Arrays in a dict. Its keys view `names` in the item, or those of its arrays.
+  OrbaxItemTree tree_of(const std::vector<std::string>& names) {
+    OrbaxItemTree read{.root = parts_.tree.add({.type = OrbaxType::kDict})};
+    for (const std::string& name : names) {
+      OrbaxLeaf leaf{.name = name, .path = path_, .value_type = "jax.Array"};
+      append_path(leaf.path, KeyView::of(std::string_view(name)), DigitMark::kNever);
+      leaf.node = parts_.tree.add({.type = OrbaxType::kNull});
+      const auto array = item_.arrays_.find(name);
+      parts_.tree.add_child(read.root, array == item_.arrays_.end() ? name : array->first,
+                            leaf.node);
+      read.leaves.push_back(std::move(leaf));
+    }
     return read;
   }
 
@@ -393,9 +460,9 @@ class OrbaxItem::Builder {
     const std::string_view type = leaf.value_type;
     OrbaxNode& node = parts_.tree[leaf.node];
     if (type == "string") {
-      const auto text = strings_ ? strings_->member(leaf.name) : std::nullopt;
-      if (text && text->text()) {
-        node = {.type = OrbaxType::kText, .text = *text->text()};
+      const auto text = strings_.find(leaf.name);
+      if (text != strings_.end() && text->second.text()) {
+        node = {.type = OrbaxType::kText, .text = *text->second.text()};
       } else {
         note(Note::Kind::kLoss, leaf, "_strings.json does not have this text");
       }
@@ -484,7 +551,14 @@ class OrbaxItem::Builder {
     }
     const bool is_placed = place(array, node);
     parts_.tree[leaf.node] = std::move(node);
-    if (!is_placed) parts_.made.push_back({leaf.node, {array.array, array.chunks}});
+    if (is_placed) return;
+    // Names that collide have one array.
+    if (array.made) {
+      parts_.made[*array.made].nodes.push_back(leaf.node);
+      return;
+    }
+    array.made = parts_.made.size();
+    parts_.made.push_back({{leaf.node}, {array.array, array.chunks}});
   }
 
   // Why the chunks of an array do not make it; empty if they do.
@@ -493,25 +567,30 @@ class OrbaxItem::Builder {
     is_damage_ = false;
     std::uint64_t count = 1;
     for (const std::uint64_t each : zarr.counts()) count *= each;
-    if (array.chunks.size() < count) {
+    const auto fills = [&](std::uint64_t bytes) {
+      parts_.filled = checked_add(parts_.filled, bytes).value_or(~std::uint64_t{0});
+      return parts_.filled <= item_.limits_.made_bytes;
+    };
+    constexpr std::string_view kFillsTooMuch =
+        "it has chunks that are not stored, and Limits::made_bytes does not allow to fill so many "
+        "of them";
+    if (const std::uint64_t absent = count - array.chunks.size(); absent > 0) {
       is_damage_ = item_.metadata_root_ &&
                    is_true(*item_.metadata_root_, "store_array_data_equal_to_fill_value");
       if (is_damage_) {
-        return counted(count - array.chunks.size(), "chunk") + " of its " + std::to_string(count) +
+        return counted(absent, "chunk") + " of its " + std::to_string(count) +
                " are missing, and the checkpoint says that it has all";
       }
-      parts_.filled += zarr.bytes();
-      if (parts_.filled > item_.limits_.made_bytes) {
-        return "it has chunks that are not stored, and Limits::made_bytes does not allow to fill "
-               "so "
-               "many of them";
-      }
+      // Each takes time, however small.
+      if (!fills(std::max(zarr.bytes(), absent * kLeastForAbsent)))
+        return std::string(kFillsTooMuch);
     }
     const auto working = zarr_working_bytes(zarr);
     const auto size = chunk_bytes(zarr.grid, zarr.width);
     if (!working || !size || *working > item_.limits_.made_bytes) {
       return "putting its chunks together takes more memory than Limits::made_bytes allows";
     }
+    std::uint64_t all_stored = 0;
     for (const ZarrChunk& chunk : array.chunks) {
       const std::uint64_t stored =
           chunk.is_inline ? chunk.inline_bytes.size() : chunk.extent.length;
@@ -534,6 +613,11 @@ class OrbaxItem::Builder {
         return "a chunk of it has too few bytes for its shape";
       }
       is_damage_ = false;
+      all_stored = checked_add(all_stored, stored).value_or(~std::uint64_t{0});
+    }
+    // Shards may lack chunks, too: what they cannot hold is filled.
+    if (zarr.grid.inner && zarr.bytes() / kMostForByte > all_stored && !fills(zarr.bytes())) {
+      return std::string(kFillsTooMuch);
     }
     return {};
   }
@@ -582,7 +666,7 @@ class OrbaxItem::Builder {
   OrbaxItem& item_;
   const std::string path_;
   OrbaxParts& parts_;
-  std::optional<JsonRef> strings_;
+  std::map<std::string_view, JsonRef> strings_;
   std::map<std::string_view, std::string_view> random_keys_;
   bool is_damage_ = false;  // what defect_of() found
 };

@@ -26,9 +26,9 @@ namespace espalier {
 
 /// What items add to one checkpoint.
 struct OrbaxParts {
-  /// An array that is put together when it is read, and its node.
+  /// An array that is put together when it is read, and its nodes.
   struct Made {
-    std::uint32_t node = 0;
+    std::vector<std::uint32_t> nodes;
     ZarrPart part;
   };
 
@@ -47,6 +47,11 @@ class OrbaxItem {
  public:
   /// `folder` is empty or ends with '/'.
   OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits);
+  /// An item whose tree another file describes, which has only the names of arrays, each once. What
+  /// build() adds is then a dict of these values, in this order, and the paths of notes are those
+  /// in this dict. If _METADATA is there, it says only which of them are numbers and texts.
+  OrbaxItem(FolderFiles& files, std::string folder, const Limits& limits,
+            std::vector<std::string> names);
 
   /// Goes on; true once all that build() needs is known. Errors are those of the item, with the
   /// name of the file, and kLimitExceeded.
@@ -71,6 +76,7 @@ class OrbaxItem {
     std::vector<ZarrChunk> chunks;
     std::vector<std::uint32_t> files;  // of the plain layout, by number of the chunk
     bool is_named = false;             // by the tree
+    std::optional<std::size_t> made;   // of OrbaxParts
   };
   class Builder;
 
@@ -93,12 +99,14 @@ class OrbaxItem {
   WholeFile manifest_;
   WholeFile strings_;
   WholeFile array_metadata_;
-  std::uint32_t first_process_ = 0;  // the manifest that its process wrote
+  std::uint32_t first_process_ = 0;                      // the manifest that its process wrote
+  const std::optional<std::vector<std::string>> names_;  // if not _METADATA has them
   std::optional<JsonRef> metadata_root_;
   std::optional<JsonTree> rich_;
   OcdbtDatabase database_;
   std::map<std::string, Array, std::less<>> arrays_;
   std::uint64_t scanned_ = 0;
+  std::uint64_t json_bytes_ = 0;  // of metadata of arrays beside the nodes
 };
 
 }  // namespace espalier

@@ -1,10 +1,10 @@
 #include "espalier/foreign/orbax/item_tree.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 #include <utility>
 
+#include "espalier/base/counted.h"
 #include "espalier/foreign/common/json_text.h"
 #include "espalier/key_path.h"
 
@@ -28,8 +28,8 @@ std::optional<std::size_t> position_of(std::string_view key) {
 
 class TreeReader {
  public:
-  TreeReader(OrbaxTree& tree, Notes& notes, std::string path)
-      : tree_(tree), notes_(notes), path_(std::move(path)) {}
+  TreeReader(OrbaxTree& tree, Notes& notes, std::string path, const Limits& limits)
+      : tree_(tree), notes_(notes), path_(std::move(path)), limits_(limits) {}
 
   Result<OrbaxItemTree> read(JsonRef entries, std::optional<JsonRef> rich) {
     OrbaxItemTree read{.root = tree_.add({.type = OrbaxType::kDict})};
@@ -65,6 +65,12 @@ class TreeReader {
     const auto skip = value->member("skip_deserialize");
     leaf.is_empty = skip && skip->boolean() == true;
     std::size_t left = keys->size();
+    // Each level keeps its path, so that those of a deep tree take the square of its keys.
+    if (left > limits_.depth) {
+      return fail(ErrorCode::kLimitExceeded,
+                  "a value of the tree has " + counted(left, "key") + " and readers accept " +
+                      std::to_string(limits_.depth) + " (Limits::depth)");
+    }
     if (left == 0) {
       // A value alone is the whole tree.
       if (!is_only) return bad_tree("an entry without keys is beside others");
@@ -134,7 +140,7 @@ class TreeReader {
         return enrich_elements(node, *entries);
       }
       if (category == "namedtuple" && node.type == OrbaxType::kDict &&
-          make_record(node, json, *entries)) {
+          make_record(number, json, *entries)) {
         return;
       }
     }
@@ -142,11 +148,17 @@ class TreeReader {
       return enrich_elements(node, json);
     }
     if (!json.is_object() || node.type != OrbaxType::kDict) return;
+    const auto children = children_of(number);
     for (const auto& [key, value] : json.members()) {
-      for (const auto& child : node.children) {
-        if (child.key == key) enrich(child.node, value);
-      }
+      const auto child = children.find(key);
+      if (child != children.end()) enrich(child->second, value);
     }
+  }
+
+  std::map<std::string_view, std::uint32_t> children_of(std::uint32_t number) const {
+    const auto part = parts_.find(number);
+    return part == parts_.end() ? std::map<std::string_view, std::uint32_t>()
+                                : part->second.children;
   }
 
   void enrich_elements(const OrbaxNode& node, JsonRef entries) {
@@ -154,17 +166,20 @@ class TreeReader {
     for (const JsonRef entry : entries) enrich(node.children[i++].node, entry);
   }
 
-  bool make_record(OrbaxNode& node, JsonRef json, JsonRef entries) {
+  bool make_record(std::uint32_t number, JsonRef json, JsonRef entries) {
+    OrbaxNode& node = tree_[number];
+    // Without those that became fields.
+    auto children = children_of(number);
     std::vector<OrbaxNode::Child> fields;
     std::vector<std::pair<std::uint32_t, JsonRef>> values;
     for (const JsonRef entry : entries) {
       const std::string_view key = text_of(entry.member("key"));
       const auto value = entry.member("value");
-      const auto child = std::find_if(node.children.begin(), node.children.end(),
-                                      [&](const auto& each) { return each.key == key; });
-      if (!value || child == node.children.end()) return false;
-      fields.push_back(*child);
-      values.emplace_back(child->node, *value);
+      const auto child = children.find(key);
+      if (!value || child == children.end()) return false;
+      fields.push_back({child->first, child->second});
+      values.emplace_back(child->second, *value);
+      children.erase(child);
     }
     node.children = std::move(fields);
     node.type = OrbaxType::kRecord;
@@ -178,16 +193,18 @@ class TreeReader {
   OrbaxTree& tree_;
   Notes& notes_;
   std::string path_;
+  const Limits& limits_;
   std::map<std::uint32_t, Part> parts_;
 };
 
 }  // namespace
 
 Result<OrbaxItemTree> read_orbax_tree(JsonRef metadata, std::optional<JsonRef> rich,
-                                      const std::string& path, OrbaxTree& tree, Notes& notes) {
+                                      const std::string& path, const Limits& limits,
+                                      OrbaxTree& tree, Notes& notes) {
   const auto entries = metadata.member("tree_metadata");
   if (!entries || !entries->is_object()) return bad_tree("it has no tree_metadata");
-  return TreeReader(tree, notes, path).read(*entries, rich);
+  return TreeReader(tree, notes, path, limits).read(*entries, rich);
 }
 
 }  // namespace espalier

@@ -11,6 +11,7 @@
 #include "espalier/base/json_tree.h"
 #include "espalier/error.h"
 #include "espalier/foreign/orbax/tree.h"
+#include "espalier/limits.h"
 #include "espalier/notes.h"
 
 namespace espalier {
@@ -34,10 +35,10 @@ struct OrbaxItemTree {
 
 /// Makes the branches of `metadata`, the object of _METADATA, in `tree`. `rich` is the root of its
 /// text "value_metadata_tree", which tells tuples and named tuples. `path` is that of the item.
-/// kForeignInvalid for what Orbax does not write.
+/// kForeignInvalid for what Orbax does not write, and kLimitExceeded for a tree that is too deep.
 [[nodiscard]] Result<OrbaxItemTree> read_orbax_tree(JsonRef metadata, std::optional<JsonRef> rich,
-                                                    const std::string& path, OrbaxTree& tree,
-                                                    Notes& notes);
+                                                    const std::string& path, const Limits& limits,
+                                                    OrbaxTree& tree, Notes& notes);
 
 }  // namespace espalier
 

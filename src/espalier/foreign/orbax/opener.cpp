@@ -21,6 +21,7 @@ constexpr std::uint64_t kMostOrbaxFiles =
 constexpr std::string_view kManifest = "manifest.ocdbt";
 constexpr std::string_view kTree = "_METADATA";
 constexpr std::string_view kCheckpoint = "_CHECKPOINT_METADATA";
+constexpr std::string_view kCommitted = "commit_success.txt";
 // The key of all that these files say of the checkpoint, in its metadata.
 constexpr std::string_view kOrbaxKey = "orbax.checkpoint";
 // Small arrays are made together, so that there are few files; more of them, if there are many.
@@ -62,6 +63,12 @@ Result<void> OrbaxOpener::step() {
     const auto is_known = checkpoint_.step(folder_, options().limits);
     if (!is_known) return propagate(is_known);
     if (!*is_known) return {};
+    if (!is_commit_known_) {
+      const auto is_commit_known = check_commit();
+      if (!is_commit_known) return propagate(is_commit_known);
+      if (!*is_commit_known) return {};
+      is_commit_known_ = true;
+    }
     if (!are_items_known_) {
       if (auto ok = add_items(); !ok) return ok;
     }
@@ -87,18 +94,45 @@ Result<void> OrbaxOpener::begin() {
   const std::string_view role = role_of(front());
   folder_.name_first(std::string(role));
   if (auto ok = checkpoint_.ask(folder_, std::string(kCheckpoint)); !ok) return ok;
+  is_opened_by_checkpoint_ = role == kCheckpoint;
   // That of an item names no others.
-  if (role == kCheckpoint) return {};
+  if (is_opened_by_checkpoint_) return {};
   are_items_known_ = true;
   return add_item({}, {});
 }
 
+// Refuses a save that has not finished. Where folders cannot be renamed, as in object stores, one
+// is called as a finished one is. Orbax sets the time of the commit, and then writes the file.
+// Finished saves of older versions may lack both: what they do not say is no time that is null.
+Result<bool> OrbaxOpener::check_commit() {
+  if (!commit_file_) {
+    const auto root = checkpoint_.object();
+    if (!root && is_opened_by_checkpoint_) return propagate(root);
+    // Beside an item that was opened by a file of its own, it may be damaged.
+    if (!root || !*root) return true;
+    checkpoint_root_ = *root;
+    const auto begun = checkpoint_root_->member("init_timestamp_nsecs");
+    const auto committed = checkpoint_root_->member("commit_timestamp_nsecs");
+    if (!begun || begun->is_null() || !committed || !committed->is_null()) return true;
+    const auto number = folder_.number_of(std::string(kCommitted));
+    if (!number) return propagate(number);
+    commit_file_ = *number;
+  }
+  if (!folder_.is_answered(*commit_file_)) return false;
+  if (folder_.is_there(*commit_file_)) return true;
+  Error error{ErrorCode::kForeignInvalid,
+              Error::kNoOffset,
+              {},
+              "the save did not finish: _CHECKPOINT_METADATA has the time when it began and none "
+              "when it was committed, and there is no commit_success.txt; open an earlier step, or "
+              "download the checkpoint again"};
+  error.file = checkpoint_.name();
+  return tl::unexpected<Error>(std::move(error));
+}
+
 Result<void> OrbaxOpener::add_items() {
   are_items_known_ = true;
-  const auto root = checkpoint_.object();
-  if (!root) return propagate(root);
-  checkpoint_root_ = *root;
-  const auto handlers = *root ? (*root)->member("item_handlers") : std::nullopt;
+  const auto handlers = checkpoint_root_ ? checkpoint_root_->member("item_handlers") : std::nullopt;
   if (handlers && handlers->is_object()) {
     for (const auto& [name, handler] : handlers->members()) {
       if (auto ok = add_item(std::string(name), std::string(handler.text().value_or(""))); !ok) {
@@ -251,7 +285,15 @@ Result<std::uint32_t> OrbaxOpener::build_metadata(OrbaxParts& parts) {
 }
 
 // A file for each large array, and for many small ones.
-Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
+Result<void> make_orbax_files(OrbaxParts& parts, FileSet& files) {
+  // Most of the files that were looked for need not be there.
+  for (std::uint32_t number = 1; number < files.size(); ++number) {
+    FileEntry& file = files[number];
+    if (file.problem && !parts.lost.contains(number)) {
+      file.problem.reset();
+      file.length = 0;
+    }
+  }
   std::uint64_t all = 0;
   for (const auto& made : parts.made) {
     const auto sum = checked_add(all, made.part.array->bytes());
@@ -269,7 +311,7 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
   FileEntry file;
   const auto close = [&]() -> Result<void> {
     if (group.empty()) return {};
-    if (files().size() >= kMostOrbaxFiles) {
+    if (files.size() >= kMostOrbaxFiles) {
       return fail(ErrorCode::kLimitExceeded,
                   "the checkpoint has more than 65535 files, with those that are made when they "
                   "are read");
@@ -277,22 +319,22 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
     file.name = "arrays";
     file.maker = std::make_shared<ZarrMaker>(std::exchange(group, {}), keeper);
     for (const std::uint32_t node : nodes) {
-      parts.tree[node].tensor.file = static_cast<std::uint16_t>(files().size());
+      parts.tree[node].tensor.file = static_cast<std::uint16_t>(files.size());
     }
-    files().push_back(std::exchange(file, {}));
+    files.push_back(std::exchange(file, {}));
     nodes.clear();
     return {};
   };
   // The small ones first, as they share files.
   for (const bool are_large : {false, true}) {
-    for (auto& [node, part] : parts.made) {
+    for (auto& [places, part] : parts.made) {
       const std::uint64_t bytes = part.array ? part.array->bytes() : 0;
       if (!part.array || (bytes >= together) != are_large) continue;
       file.length = (file.length + kMadeAlignment - 1) / kMadeAlignment * kMadeAlignment;
       part.to = file.length;
-      parts.tree[node].tensor.offset = file.length;
+      for (const std::uint32_t node : places) parts.tree[node].tensor.offset = file.length;
       file.length += bytes;
-      nodes.push_back(node);
+      nodes.insert(nodes.end(), places.begin(), places.end());
       group.push_back(std::move(part));
       if (file.length < together) continue;
       if (auto ok = close(); !ok) return ok;
@@ -304,28 +346,14 @@ Result<void> OrbaxOpener::make_files(OrbaxParts& parts) {
 
 Result<Checkpoint> OrbaxOpener::build() {
   OrbaxParts parts;
-  if (!checkpoint_root_) {
-    // Beside an item that was opened by a file of its own.
-    const auto root = checkpoint_.object();
-    if (root) {
-      checkpoint_root_ = *root;
-    } else {
-      parts.notes.add({Note::Kind::kLoss, {}, "_CHECKPOINT_METADATA is not JSON; it is left out"});
-    }
+  if (!checkpoint_root_ && checkpoint_.is_there()) {
+    parts.notes.add({Note::Kind::kLoss, {}, "_CHECKPOINT_METADATA is not JSON; it is left out"});
   }
   const auto state = build_state(parts);
   if (!state) return propagate(state);
   const auto metadata = build_metadata(parts);
   if (!metadata) return propagate(metadata);
-  // Most of the files that were looked for need not be there.
-  for (std::uint32_t number = 1; number < files().size(); ++number) {
-    FileEntry& file = files()[number];
-    if (file.problem && !parts.lost.contains(number)) {
-      file.problem.reset();
-      file.length = 0;
-    }
-  }
-  if (auto ok = make_files(parts); !ok) return propagate(ok);
+  if (auto ok = make_orbax_files(parts, files()); !ok) return propagate(ok);
   auto tables = orbax_tables(parts.tree, *state, *metadata, options().limits);
   if (!tables) return propagate(tables);
   ForeignParts foreign{.format = &kOrbaxFormat,

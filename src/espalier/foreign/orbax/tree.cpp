@@ -4,7 +4,6 @@
 
 #include "espalier/bigint.h"
 #include "espalier/foreign/common/reader_error.h"
-#include "espalier/format/table_builder.h"
 #include "espalier/format/tree_walk.h"
 
 namespace espalier {
@@ -36,50 +35,7 @@ class OrbaxSource {
   Children children(Node node) const { return Children(tree_[node]); }
 
   bool add(TableBuilder& builder, Node number, bool) const {
-    const OrbaxNode& node = tree_[number];
-    if (!node.label.empty()) builder.label(node.label);
-    switch (node.type) {
-      case OrbaxType::kDict:
-        builder.container(Kind::kDict);
-        break;
-      case OrbaxType::kList:
-        builder.container(Kind::kList);
-        break;
-      case OrbaxType::kTuple:
-        builder.container(Kind::kTuple);
-        break;
-      case OrbaxType::kRecord:
-        builder.container(Kind::kRecord);
-        break;
-      case OrbaxType::kNull:
-        builder.null();
-        break;
-      case OrbaxType::kBool:
-        builder.boolean(node.integer != 0);
-        break;
-      case OrbaxType::kInteger:
-        builder.integer(node.integer);
-        break;
-      case OrbaxType::kUnsigned:
-        // 64 bits are within every limit.
-        if (const auto big = BigInt::from_decimal(std::to_string(node.number))) {
-          builder.bigint(big->bytes());
-        }
-        break;
-      case OrbaxType::kReal:
-        builder.real(node.real);
-        break;
-      case OrbaxType::kText:
-        builder.string(node.text);
-        break;
-      case OrbaxType::kTensor:
-        add_foreign_tensor(builder, node.tensor);
-        break;
-      case OrbaxType::kPlaceholder:
-        builder.placeholder({node.tensor.dtype, node.tensor.shape, node.tensor.block});
-        break;
-    }
-    return builder.ok();
+    return add_orbax_node(builder, tree_[number]);
   }
 
  private:
@@ -87,6 +43,52 @@ class OrbaxSource {
 };
 
 }  // namespace
+
+bool add_orbax_node(TableBuilder& builder, const OrbaxNode& node) {
+  if (!node.label.empty()) builder.label(node.label);
+  switch (node.type) {
+    case OrbaxType::kDict:
+      builder.container(Kind::kDict);
+      break;
+    case OrbaxType::kList:
+      builder.container(Kind::kList);
+      break;
+    case OrbaxType::kTuple:
+      builder.container(Kind::kTuple);
+      break;
+    case OrbaxType::kRecord:
+      builder.container(Kind::kRecord);
+      break;
+    case OrbaxType::kNull:
+      builder.null();
+      break;
+    case OrbaxType::kBool:
+      builder.boolean(node.integer != 0);
+      break;
+    case OrbaxType::kInteger:
+      builder.integer(node.integer);
+      break;
+    case OrbaxType::kUnsigned:
+      // 64 bits are within every limit.
+      if (const auto big = BigInt::from_decimal(std::to_string(node.number))) {
+        builder.bigint(big->bytes());
+      }
+      break;
+    case OrbaxType::kReal:
+      builder.real(node.real);
+      break;
+    case OrbaxType::kText:
+      builder.string(node.text);
+      break;
+    case OrbaxType::kTensor:
+      add_foreign_tensor(builder, node.tensor);
+      break;
+    case OrbaxType::kPlaceholder:
+      builder.placeholder({node.tensor.dtype, node.tensor.shape, node.tensor.block});
+      break;
+  }
+  return builder.ok();
+}
 
 // It recurses as deep as the JSON is nested, which its parser has limited.
 std::uint32_t OrbaxTree::add_json(JsonRef json) {

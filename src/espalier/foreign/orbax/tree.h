@@ -13,6 +13,7 @@
 #include "espalier/error.h"
 #include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/format/owned_tables.h"
+#include "espalier/format/table_builder.h"
 #include "espalier/limits.h"
 
 namespace espalier {
@@ -70,6 +71,9 @@ class OrbaxTree {
  private:
   std::deque<OrbaxNode> nodes_;
 };
+
+/// Adds the next node: `node` with its label, and a container without its children. Gives ok().
+bool add_orbax_node(TableBuilder& builder, const OrbaxNode& node);
 
 /// The tables of a state and its metadata, which are containers. kForeignInvalid with the path for
 /// a key that comes twice, kLimitExceeded.

@@ -6,8 +6,9 @@
 
 namespace espalier {
 
-// The second one is that of a variant: model.safetensors.index.fp16.json.
-inline constexpr FormatEnding kShardedEndings[] = {{".index.json"}, {".index.*.json"}};
+// The second one is that of a variant: model.safetensors.index.fp16.json. The third is Keras's.
+inline constexpr FormatEnding kShardedEndings[] = {
+    {".index.json"}, {".index.*.json"}, {".weights.json"}};
 inline constexpr FormatInfo kShardedFormat{
     .name = "sharded", .title = "sharded", .endings = kShardedEndings, .needs_folder = true};
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "espalier/base/utf8.h"
 #include "espalier/key_path.h"
@@ -28,7 +30,29 @@ tl::unexpected<Error> bad(std::string_view message, std::string_view tensor) {
   return fail(ErrorCode::kForeignInvalid, message, Error::kNoOffset, path_of(tensor));
 }
 
+// Its keys become containers, in functions that call themselves.
+Result<void> check_group(std::string_view path, const Limits& limits) {
+  const auto keys = keys_of_group(path);
+  if (!path.starts_with('/') || std::find(keys.begin(), keys.end(), "") != keys.end()) {
+    return bad("the index has groups, and one is no path such as /layers/dense/vars", path);
+  }
+  if (keys.size() < std::min(limits.depth, kMaxIndexDepth)) return {};
+  return fail(ErrorCode::kLimitExceeded,
+              "a group of the index lies in more others than Limits::depth allows",
+              Error::kNoOffset, path_of(path));
+}
+
 }  // namespace
+
+std::vector<std::string_view> keys_of_group(std::string_view path) {
+  std::vector<std::string_view> keys;
+  while (path.starts_with('/')) {
+    path.remove_prefix(1);
+    keys.push_back(path.substr(0, path.find('/')));
+    path.remove_prefix(keys.back().size());
+  }
+  return keys;
+}
 
 bool looks_like_shard_index(ByteSpan front, std::uint64_t file_size) {
   const std::string_view text = as_text(front);
@@ -61,7 +85,7 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits
   }
   std::map<std::string_view, std::uint32_t> numbers;
   index.entries.reserve(map->value.size());
-  for (const auto& [tensor, value] : map->value.members()) {
+  const auto add = [&](std::string_view tensor, JsonRef value) -> Result<void> {
     const auto file = value.text();
     if (!file || find_invalid_utf8(*file)) {
       return bad("weight_map does not name the file of a tensor with a text", tensor);
@@ -69,7 +93,7 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits
     const auto next = static_cast<std::uint32_t>(index.files.size());
     const auto [number, is_new] = numbers.try_emplace(*file, next);
     index.entries.push_back({tensor, number->second});
-    if (!is_new) continue;
+    if (!is_new) return {};
     // The index comes from anywhere: "../../.ssh/id_rsa" must not be opened.
     if (!is_sibling_name(*file) || *file == kIndexKey) {
       return bad("the index names the file '" + std::string(*file) +
@@ -77,6 +101,23 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits
                  tensor);
     }
     index.files.push_back(*file);
+    return {};
+  };
+  const auto entries = map->value.members();
+  std::set<std::string_view> groups;
+  index.are_groups = entries.begin() != entries.end() && (*entries.begin()).name.starts_with('/');
+  for (const auto& [tensor, value] : entries) {
+    if (index.are_groups) {
+      if (auto ok = check_group(tensor, limits); !ok) return propagate(ok);
+      if (!groups.insert(tensor).second) return bad("the index has the same name twice", tensor);
+    }
+    if (!index.are_groups || !value.is_array() || value.size() == 0) {
+      if (auto ok = add(tensor, value); !ok) return propagate(ok);
+      continue;
+    }
+    for (const JsonRef file : value) {
+      if (auto ok = add(tensor, file); !ok) return propagate(ok);
+    }
   }
   return index;
 }

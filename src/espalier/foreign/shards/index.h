@@ -1,4 +1,5 @@
-// The index of a model in several files: JSON that maps names of tensors to names of files.
+// The index of a model in several files: JSON that maps names of tensors to names of files. That of
+// Keras maps groups of tensors, each to one file or to several.
 #ifndef ESPALIER_FOREIGN_SHARDS_INDEX_H_
 #define ESPALIER_FOREIGN_SHARDS_INDEX_H_
 
@@ -25,19 +26,24 @@ bool looks_like_shard_index(ByteSpan front, std::uint64_t file_size);
 /// What an index says. Movable; texts are valid as long as it lives.
 struct ShardIndex {
   struct Entry {
-    std::string_view tensor;
-    std::uint32_t file;  // position in `files`
+    std::string_view tensor;  // or, if are_groups, the path of a group: "/layers/dense/vars"
+    std::uint32_t file;       // position in `files`
   };
 
   JsonTree json;
   /// The names of the files, in the order in which they are mentioned first.
   std::vector<std::string_view> files = {};
-  /// In the order of the index.
+  /// In the order of the index. A group in several files has an entry for each.
   std::vector<Entry> entries = {};
+  bool are_groups = false;
 };
 
-/// Parses an index. kForeignInvalid if it is not JSON, has no map from texts to texts, or names a
-/// file by more than a plain name; kLimitExceeded for deep JSON.
+/// The keys of a group's path, which has no empty ones.
+std::vector<std::string_view> keys_of_group(std::string_view path);
+
+/// Parses an index. kForeignInvalid if it is not JSON, has no map from texts to texts or from paths
+/// to lists of them, or names a file by more than a plain name; kLimitExceeded for deep JSON and
+/// paths.
 [[nodiscard]] Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits);
 
 }  // namespace espalier

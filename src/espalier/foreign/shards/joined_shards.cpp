@@ -13,6 +13,7 @@
 #include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/shards/format.h"
+#include "espalier/foreign/shards/group_tree.h"
 #include "espalier/foreign/shards/node_copier.h"
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
@@ -36,11 +37,16 @@ class ShardJoiner {
 
   Result<ForeignParts> run() {
     if (auto ok = add_files(); !ok) return propagate(ok);
-    list_state();
+    if (index_.are_groups) {
+      list_groups();
+    } else {
+      list_state();
+    }
     list_metadata();
     builder_.reserve(2 + state_.size(), state_.size());
     TreeWalk<ShardJoiner> walk(*this, builder_, limits_);
-    const bool is_whole = walk.run(&state_, &metadata_);
+    const Node state = index_.are_groups ? Node(&groups_) : Node(&state_);
+    const bool is_whole = walk.run(state, &metadata_);
     auto tables = builder_.finish();
     if (!tables) {
       if (!is_whole) tables.error().path = walk.current_path();
@@ -62,7 +68,7 @@ class ShardJoiner {
   };
 
   // For TreeWalk.
-  using Node = std::variant<const Root*, JsonRef, ShardNode, Missing>;
+  using Node = std::variant<const Root*, const GroupNode*, JsonRef, ShardNode, Missing>;
   struct Child {
     KeyView key;
     Node node;
@@ -107,12 +113,23 @@ class ShardJoiner {
     if (const auto* shard = std::get_if<ShardNode>(&node)) {
       return espalier::is_container(node_ref(*shard).kind());
     }
+    if (const auto* group = std::get_if<const GroupNode*>(&node)) {
+      return (*group)->type == GroupNode::Type::kDict;
+    }
     return std::holds_alternative<const Root*>(node);
   }
 
   Children children(const Node& node) const {
     if (const auto* root = std::get_if<const Root*>(&node)) return Children(**root);
     if (const auto* shard = std::get_if<ShardNode>(&node)) return {*this, *shard};
+    if (const auto* group = std::get_if<const GroupNode*>(&node)) {
+      std::vector<Child> children;
+      children.reserve((*group)->children.size());
+      for (const GroupNode& child : (*group)->children) {
+        children.push_back({KeyView::of(child.key), node_of(child)});
+      }
+      return Children(std::move(children), true);
+    }
     const JsonRef json = std::get<JsonRef>(node);
     std::vector<Child> children;
     children.reserve(json.size());
@@ -125,6 +142,8 @@ class ShardJoiner {
     if (const auto* root = std::get_if<const Root*>(&node)) {
       if ((*root)->label) builder_.label(*(*root)->label);
       builder_.container(Kind::kDict);
+    } else if (std::holds_alternative<const GroupNode*>(node)) {
+      builder_.container(Kind::kDict);
     } else if (const auto* json = std::get_if<JsonRef>(&node)) {
       add_json(*json);
     } else if (const auto* shard = std::get_if<ShardNode>(&node)) {
@@ -135,6 +154,12 @@ class ShardJoiner {
       builder_.placeholder({DType::kOpaque, kNone, {kUnknownDtype, 1, 1}});
     }
     return builder_.ok();
+  }
+
+  static Node node_of(const GroupNode& group) {
+    if (group.type == GroupNode::Type::kShard) return ShardNode{group.shard, group.number};
+    if (group.type == GroupNode::Type::kMissing) return Missing();
+    return &group;
   }
 
   void add_json(JsonRef json) {
@@ -226,14 +251,31 @@ class ShardJoiner {
         add_unnamed(i, is_named[i], names);
         add_notes_of(i);
       } else {
-        parts_.notes.add({Note::Kind::kLoss,
-                          {},
-                          "only the names are known of the " + counted(missing[i], "tensor") +
-                              " in " + file_name(i) + ", which cannot be opened (" +
-                              std::string(to_string(shards_[i].problem->code)) + ")"});
+        note_lost(i, counted(missing[i], "tensor"));
       }
     }
     set_label();
+  }
+
+  void list_groups() {
+    groups_ = join_groups(index_, shards_, parts_.notes, contradiction_);
+    std::vector<std::uint64_t> groups(shards_.size());
+    for (const auto& entry : index_.entries) ++groups[entry.file];
+    for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+      if (shards_[i].checkpoint) {
+        add_notes_of(i);
+      } else {
+        note_lost(i, counted(groups[i], "group"));
+      }
+    }
+  }
+
+  void note_lost(std::uint32_t shard, const std::string& what) {
+    parts_.notes.add({Note::Kind::kLoss,
+                      {},
+                      "only the names are known of the " + what + " in " + file_name(shard) +
+                          ", which cannot be opened (" +
+                          std::string(to_string(shards_[shard].problem->code)) + ")"});
   }
 
   std::optional<NodeRef> find(std::uint32_t shard, std::string_view tensor) const {
@@ -313,6 +355,7 @@ class ShardJoiner {
   ForeignParts parts_;
   std::optional<Error> contradiction_;
   Root state_;
+  GroupNode groups_;  // in its place, if the index has groups
   Root metadata_;
   Root index_members_;
   std::vector<std::optional<NodeCopier>> copiers_;  // by shard

@@ -108,6 +108,8 @@ Result<void> ShardsOpener::answer(std::uint32_t number, const Result<std::uint64
     options.file_size = *size;
     options.nest = false;
     options.name = index_->files[shard];
+    // Only all files together say what the layers are called.
+    options.keeps_keys = index_->are_groups;
     machines_[shard] = make_machine_(options);
     ok = go_on(shard, {});
   } else {

@@ -75,6 +75,7 @@ class MovedMaker : public FileMaker {
     return stream ? std::make_unique<MovedStream>(std::move(stream), file_) : nullptr;
   }
   bool has_checksum() const override { return maker_->has_checksum(); }
+  bool finds_damage() const override { return maker_->finds_damage(); }
 
  private:
   const std::shared_ptr<const FileMaker> maker_;

@@ -1,6 +1,7 @@
 #include "espalier/foreign/tensorflow/bundle.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/foreign/common/varint.h"
 #include "espalier/foreign/tensorflow/slice_key.h"
 #include "espalier/foreign/tensorflow/sorted_table.h"
@@ -235,7 +237,9 @@ class BundleReader {
   }
 
   Result<void> take_entry(const SortedTable::Entry& stored) {
-    RawEntry raw;
+    RawEntry& raw = raw_;
+    raw.shape.clear();
+    raw = {.shape = std::move(raw.shape)};
     if (!EntryReader(bundle_.unknown_fields).read(stored.value, raw) || raw.is_unknown_rank) {
       return bad_entry("the entry of the tensor in the index is damaged; copy or download it again",
                        stored.key);
@@ -366,7 +370,8 @@ class BundleReader {
       add(bundle_.entries[i].piece, i);
       for (const BundleSlice& slice : bundle_.entries[i].slices) add(slice.piece, i);
     }
-    std::sort(places.begin(), places.end());
+    // Writers go through the names in the same order as through the bytes.
+    merge_sort_runs(places, std::less<>());
     for (std::size_t i = 1; i < places.size(); ++i) {
       const auto& [shard, offset, size, entry] = places[i - 1];
       if (std::get<0>(places[i]) != shard || std::get<1>(places[i]) - offset >= size) continue;
@@ -378,6 +383,7 @@ class BundleReader {
 
   const SortedTable& table_;
   Bundle bundle_;
+  RawEntry raw_;                                                      // of the entry that is read
   std::vector<std::pair<std::uint32_t, std::vector<SliceBox>>> cut_;  // by entry
   std::map<std::string, std::map<SliceBox, RawEntry>> stored_;        // slices by name
   std::uint64_t used_slices_ = 0;

@@ -15,12 +15,12 @@ class GraphReader {
 
   Result<ObjectGraph> run(ByteSpan bytes) {
     constexpr std::uint64_t kNodes = 1 << 1;
-    const bool is_read = read_fields(
-        bytes, kNodes, graph_.unknown_fields, [&](const WireField& field, ByteSpan contents) {
-          if (field.number != 1) return FieldUse::kUnknown;
-          graph_.nodes.emplace_back();
-          return take(field, count() && read_node(contents, graph_.nodes.back()));
-        });
+    const bool is_read = read_fields(bytes, kNodes, graph_.unknown_fields,
+                                     [&](const WireField& field, ByteSpan contents) {
+                                       if (field.number != 1) return FieldUse::kUnknown;
+                                       const bool is_node = count() && read_node(contents);
+                                       return take(field, is_node);
+                                     });
     if (count_ > limits_.nodes) {
       return fail(ErrorCode::kLimitExceeded, "the object graph has more than the " +
                                                  counted(limits_.nodes, "node") +
@@ -50,20 +50,21 @@ class GraphReader {
 
   bool count() { return ++count_ <= limits_.nodes; }
 
-  bool read_node(ByteSpan bytes, ObjectGraph::Node& node) {
+  bool read_node(ByteSpan bytes) {
     constexpr std::uint64_t kLists = 1 << 1 | 1 << 2 | 1 << 3;
-    return read_fields(
+    ObjectGraph::Node node;
+    const bool is_read = read_fields(
         bytes, kLists, graph_.unknown_fields, [&](const WireField& field, ByteSpan contents) {
           switch (field.number) {
             case 1:
-              node.children.emplace_back();
-              return take(field, count() && read_child(contents, node.children.back()));
+              graph_.children.emplace_back();
+              return take(field, count() && read_child(contents, graph_.children.back()));
             case 2:
-              node.attributes.emplace_back();
-              return take(field, count() && read_attribute(contents, node.attributes.back()));
+              graph_.attributes.emplace_back();
+              return take(field, count() && read_attribute(contents, graph_.attributes.back()));
             case 3:
-              node.slots.emplace_back();
-              return take(field, count() && read_slot(contents, node.slots.back()));
+              graph_.slots.emplace_back();
+              return take(field, count() && read_slot(contents, graph_.slots.back()));
             case 4:
               return take(field, read_saver(contents, node));
             case 5:  // Whether it has values, which older files do not say.
@@ -72,6 +73,11 @@ class GraphReader {
               return FieldUse::kUnknown;
           }
         });
+    node.children_end = graph_.children.size();
+    node.attributes_end = graph_.attributes.size();
+    node.slots_end = graph_.slots.size();
+    graph_.nodes.push_back(node);
+    return is_read;
   }
 
   bool read_child(ByteSpan bytes, ObjectGraph::Child& child) {
@@ -129,14 +135,11 @@ class GraphReader {
 
   bool are_nodes_there() const {
     const auto is_there = [&](std::uint32_t node) { return node < graph_.nodes.size(); };
-    return std::all_of(
-        graph_.nodes.begin(), graph_.nodes.end(), [&](const ObjectGraph::Node& node) {
-          return std::all_of(node.children.begin(), node.children.end(),
-                             [&](const auto& child) { return is_there(child.node); }) &&
-                 std::all_of(node.slots.begin(), node.slots.end(), [&](const auto& slot) {
-                   return is_there(slot.original) && is_there(slot.node);
-                 });
-        });
+    return std::all_of(graph_.children.begin(), graph_.children.end(),
+                       [&](const auto& child) { return is_there(child.node); }) &&
+           std::all_of(graph_.slots.begin(), graph_.slots.end(), [&](const auto& slot) {
+             return is_there(slot.original) && is_there(slot.node);
+           });
   }
 
   const Limits& limits_;

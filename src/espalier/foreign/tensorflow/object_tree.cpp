@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/key_path.h"
 
 namespace espalier {
@@ -30,6 +33,7 @@ class ObjectTreeMaker {
     tree_.branches.emplace_back();
     branch_of_.assign(graph_.nodes.size(), kNone);
     branch_of_[0] = 0;
+    variables_.resize(graph_.nodes.size());
     order_.push_back(0);
     // It grows as branches are found.
     std::size_t with_children = 0;
@@ -53,12 +57,20 @@ class ObjectTreeMaker {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  // A search among so few names takes less time than a tree of them.
+  static constexpr std::size_t kFewChildren = 16;
 
   // An entry that an object has.
   struct Stored {
+    std::uint32_t node = 0;
     std::string_view name;
     std::uint32_t entry = 0;
     std::string_view full_name = {};
+  };
+  // Where a variable stands first: the branch and its name in it.
+  struct Variable {
+    std::uint32_t branch = kNone;
+    std::string_view name = {};
   };
 
   std::uint32_t number_of(const BundleEntry& entry) const {
@@ -68,13 +80,12 @@ class ObjectTreeMaker {
   // --- Which entries belong to which objects ---------------------------------------------------
 
   void claim_entries() {
-    stored_.resize(graph_.nodes.size());
     std::vector<bool> is_claimed(bundle_.entries.size());
     std::map<std::string_view, std::pair<std::uint32_t, std::string_view>> missing;
     for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) {
-      for (const ObjectGraph::Attribute& attribute : graph_.nodes[node].attributes) {
+      for (const ObjectGraph::Attribute& attribute : graph_.attributes_of(node)) {
         if (const BundleEntry* const entry = bundle_.find(attribute.key)) {
-          stored_[node].push_back({attribute.name, number_of(*entry), attribute.full_name});
+          stored_.push_back({node, attribute.name, number_of(*entry), attribute.full_name});
           is_claimed[number_of(*entry)] = true;
         } else {
           missing.emplace(attribute.key, std::pair(node, attribute.name));
@@ -90,14 +101,30 @@ class ObjectTreeMaker {
       if (owner == nullptr) continue;
       is_found[owner->first] = true;
       const auto& [node, attribute] = owner->second;
-      stored_[node].push_back({make_name(attribute, name.substr(owner->first.size())), i});
+      stored_.push_back({node, make_name(attribute, name.substr(owner->first.size())), i});
     }
+    sort_stably(stored_, [](const Stored& a, const Stored& b) { return a.node < b.node; });
+    stored_begins_ = begins_of(stored_, [](const Stored& each) { return each.node; });
     for (const auto& [key, owner] : missing) {
       if (is_found.count(key) != 0) continue;
       notes_.add({Note::Kind::kLoss,
                   {},
                   "the object graph names '" + std::string(key) + "', which is not in the index"});
     }
+  }
+
+  // Where those of each node begin in a list that is sorted by nodes, or would begin; and its end.
+  template <class T, class NodeOf>
+  std::vector<std::size_t> begins_of(const std::vector<T>& list, const NodeOf& node_of) const {
+    std::vector<std::size_t> begins(graph_.nodes.size() + 1);
+    for (const T& each : list) ++begins[node_of(each) + 1];
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    return begins;
+  }
+
+  std::span<const Stored> stored_of(std::uint32_t node) const {
+    return std::span(stored_).subspan(stored_begins_[node],
+                                      stored_begins_[node + 1] - stored_begins_[node]);
   }
 
   template <class Map>
@@ -117,20 +144,30 @@ class ObjectTreeMaker {
 
   // Marks the objects that have entries, or from which such an object is reached.
   void find_useful() {
-    std::vector<std::vector<std::uint32_t>> parents(graph_.nodes.size());
+    struct Edge {
+      std::uint32_t parent;
+      std::uint32_t node;
+    };
+    std::vector<Edge> edges;
+    edges.reserve(graph_.children.size() + graph_.slots.size());
     std::vector<std::uint32_t> found;
     is_useful_.assign(graph_.nodes.size(), false);
     for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) {
-      for (const auto& child : graph_.nodes[node].children) parents[child.node].push_back(node);
-      for (const auto& slot : graph_.nodes[node].slots) parents[slot.node].push_back(node);
-      if (stored_[node].empty()) continue;
+      for (const auto& child : graph_.children_of(node)) edges.push_back({node, child.node});
+      for (const auto& slot : graph_.slots_of(node)) edges.push_back({node, slot.node});
+      if (stored_of(node).empty()) continue;
       is_useful_[node] = true;
       found.push_back(node);
     }
+    const auto begins = begins_of(edges, [](const Edge& edge) { return edge.node; });
+    std::vector<std::uint32_t> parents(edges.size());
+    auto next = begins;
+    for (const Edge& edge : edges) parents[next[edge.node]++] = edge.parent;
     while (!found.empty()) {
       const std::uint32_t node = found.back();
       found.pop_back();
-      for (const std::uint32_t parent : parents[node]) {
+      for (std::size_t i = begins[node]; i < begins[node + 1]; ++i) {
+        const std::uint32_t parent = parents[i];
         if (is_useful_[parent]) continue;
         is_useful_[parent] = true;
         found.push_back(parent);
@@ -140,11 +177,13 @@ class ObjectTreeMaker {
 
   // Whether an object is a variable and nothing else.
   bool is_variable(std::uint32_t node) const {
-    const ObjectGraph::Node& object = graph_.nodes[node];
-    return stored_[node].size() == 1 && stored_[node].front().name == kVariable &&
-           std::none_of(object.children.begin(), object.children.end(),
+    const auto stored = stored_of(node);
+    const auto children = graph_.children_of(node);
+    const auto slots = graph_.slots_of(node);
+    return stored.size() == 1 && stored.front().name == kVariable &&
+           std::none_of(children.begin(), children.end(),
                         [&](const auto& child) { return is_useful_[child.node]; }) &&
-           std::none_of(object.slots.begin(), object.slots.end(),
+           std::none_of(slots.begin(), slots.end(),
                         [&](const auto& slot) { return is_useful_[slot.node]; });
   }
 
@@ -172,17 +211,37 @@ class ObjectTreeMaker {
 
   void put(std::uint32_t branch, const Child& child) {
     if (error_) return;
-    if (taken_.emplace(std::pair(branch, child.name), child).second) {
-      tree_.branches[branch].children.push_back(child);
-    } else {
+    if (find_child(branch, child.name) != nullptr) {
       error_ = error_at(ErrorCode::kForeignInvalid,
                         "the object graph has two values under one name", branch, child.name);
+      return;
     }
+    auto& children = tree_.branches[branch].children;
+    children.push_back(child);
+    if (children.size() <= kFewChildren) return;
+    const auto [large, is_new] = large_.try_emplace(branch);
+    for (std::size_t i = is_new ? 0 : children.size() - 1; i < children.size(); ++i) {
+      large->second.emplace(children[i].name, i);
+    }
+  }
+
+  // The child of that name; null if there is none. The names of a branch with many children are in
+  // a tree of its own.
+  const Child* find_child(std::uint32_t branch, std::string_view name) const {
+    const auto& children = tree_.branches[branch].children;
+    if (children.size() > kFewChildren) {
+      const auto& names = large_.find(branch)->second;
+      const auto found = names.find(name);
+      return found == names.end() ? nullptr : &children[found->second];
+    }
+    const auto found = std::find_if(children.begin(), children.end(),
+                                    [&](const Child& child) { return child.name == name; });
+    return found == children.end() ? nullptr : &*found;
   }
 
   // The name, with a dot before it if a child has it.
   std::string_view free_name(std::uint32_t branch, std::string_view name) {
-    return taken_.count({branch, name}) == 0 ? name : make_name(".", name);
+    return find_child(branch, name) == nullptr ? name : make_name(".", name);
   }
 
   // A new branch, or none if it would be too deep.
@@ -205,7 +264,7 @@ class ObjectTreeMaker {
     Child child{.name = name};
     bool is_new = false;
     if (is_variable(node)) {
-      const Stored& stored = stored_[node].front();
+      const Stored& stored = stored_of(node).front();
       child.number = stored.entry;
       name_variable(branch, name, stored);
     } else if (branch_of_[node] != kNone) {
@@ -231,11 +290,14 @@ class ObjectTreeMaker {
 
   void add_children(std::uint32_t node) {
     const std::uint32_t branch = branch_of_[node];
-    const ObjectGraph::Node& object = graph_.nodes[node];
-    if (!object.saver.empty()) tree_.savers.push_back({branch, {}, object.saver});
-    for (const ObjectGraph::Child& child : object.children) {
+    const std::string_view saver = graph_.nodes[node].saver;
+    if (!saver.empty()) tree_.savers.push_back({branch, {}, saver});
+    const auto children = graph_.children_of(node);
+    tree_.branches[branch].children.reserve(children.size());
+    for (const ObjectGraph::Child& child : children) {
       if (!is_useful_[child.node] || error_) continue;
-      if (is_variable(child.node)) variables_.try_emplace(child.node, branch, child.name);
+      Variable& variable = variables_[child.node];
+      if (variable.branch == kNone && is_variable(child.node)) variable = {branch, child.name};
       put_object(branch, child.name, child.node);
     }
   }
@@ -243,7 +305,7 @@ class ObjectTreeMaker {
   // After the children, whose names they must not take.
   void add_attributes(std::uint32_t node) {
     const std::uint32_t branch = branch_of_[node];
-    for (const Stored& stored : stored_[node]) {
+    for (const Stored& stored : stored_of(node)) {
       const std::string_view name = free_name(branch, stored.name);
       put(branch, {.name = name, .number = stored.entry});
       name_variable(branch, name, stored);
@@ -253,7 +315,7 @@ class ObjectTreeMaker {
   // Slots stand below their optimizer: slots/m/PATH for the slot m of the variable at PATH. Below
   // the variable, they would make it a container.
   void add_slots(std::uint32_t node) {
-    for (const ObjectGraph::Slot& slot : graph_.nodes[node].slots) {
+    for (const ObjectGraph::Slot& slot : graph_.slots_of(node)) {
       if (!is_useful_[slot.node]) continue;
       const std::uint32_t slots = slot_branch(branch_of_[node], "slots");
       if (error_) return;
@@ -267,10 +329,10 @@ class ObjectTreeMaker {
   // The branch of that name that slots made, or a new one.
   std::uint32_t slot_branch(std::uint32_t parent, std::string_view wanted) {
     for (const std::string& dots : {std::string(), std::string(".")}) {
-      const auto found = taken_.find({parent, dots + std::string(wanted)});
-      if (found != taken_.end() && slot_branches_.count(found->second.number) != 0 &&
-          found->second.type == Child::Type::kBranch) {
-        return found->second.number;
+      const Child* const found = find_child(parent, dots + std::string(wanted));
+      if (found != nullptr && slot_branches_.count(found->number) != 0 &&
+          found->type == Child::Type::kBranch) {
+        return found->number;
       }
     }
     const std::string_view name = free_name(parent, wanted);
@@ -283,9 +345,9 @@ class ObjectTreeMaker {
   void put_slot(std::uint32_t branch, const ObjectGraph::Slot& slot) {
     std::vector<std::string_view> path;
     std::uint32_t above = branch_of_[slot.original];
-    if (const auto variable = variables_.find(slot.original); variable != variables_.end()) {
-      path.push_back(variable->second.second);
-      above = variable->second.first;
+    if (const Variable& variable = variables_[slot.original]; variable.branch != kNone) {
+      path.push_back(variable.name);
+      above = variable.branch;
     }
     if (above == kNone || (above == 0 && path.empty())) {
       // Its variable is in no part of the tree.
@@ -323,14 +385,15 @@ class ObjectTreeMaker {
   const ObjectGraph& graph_;
   const Limits& limits_;
   Notes& notes_;
-  std::vector<std::vector<Stored>> stored_;  // by node
-  std::vector<bool> is_useful_;              // by node
-  std::vector<std::uint32_t> branch_of_;     // by node
-  // Where variables stand first: the branch and their name in it.
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::string_view>> variables_;
-  std::vector<std::uint32_t> order_;  // nodes that are branches
-  std::vector<bool> is_named_;        // by entry
-  std::map<std::pair<std::uint32_t, std::string_view>, Child> taken_;
+  std::vector<Stored> stored_;  // sorted by node
+  std::vector<std::size_t> stored_begins_;
+  std::vector<bool> is_useful_;           // by node
+  std::vector<std::uint32_t> branch_of_;  // by node
+  std::vector<Variable> variables_;       // by node
+  std::vector<std::uint32_t> order_;      // nodes that are branches
+  std::vector<bool> is_named_;            // by entry
+  // Of branches with more than kFewChildren: the positions of their children by name.
+  std::map<std::uint32_t, std::map<std::string_view, std::size_t>> large_;
   std::set<std::uint32_t> slot_branches_;
   std::uint64_t made_bytes_ = 0;
   ObjectTree tree_;
@@ -341,6 +404,7 @@ class ObjectTreeMaker {
 
 std::string ObjectTree::path_of(std::uint32_t branch, std::optional<std::string_view> child) const {
   std::vector<std::string_view> names;
+  names.reserve(branches[branch].depth + 1);
   if (child) names.push_back(*child);
   for (; branch != 0; branch = branches[branch].parent) names.push_back(branches[branch].name);
   std::string path;

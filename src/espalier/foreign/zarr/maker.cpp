@@ -10,6 +10,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/little_endian.h"
 #include "espalier/foreign/common/crc32c.h"
+#include "espalier/foreign/common/whole_machine.h"
 #include "espalier/foreign/zarr/unpacker.h"
 #include "espalier/read/gather.h"
 
@@ -36,6 +37,12 @@ bool are_runs(const Numbers& region, const ZarrGrid& grid) {
 }
 
 bool are_runs(const ZarrArray& array) { return are_runs(array.shape, array.grid); }
+
+std::uint64_t chunk_count(const ZarrArray& array) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t each : array.counts()) count *= each;
+  return count;
+}
 
 std::uint64_t row_count(const ZarrArray& array) {
   return array.shape.empty() ? 1 : array.counts()[0];
@@ -90,6 +97,7 @@ class ZarrStream final : public MakingStream {
     ByteSpan inline_bytes = {};
     bool is_inline = false;
     bool is_absent = false;
+    std::uint64_t absent_bytes = 0;  // of it, and of those behind it that are not there either
 
     std::uint64_t stored() const { return is_inline ? inline_bytes.size() : extent.length; }
   };
@@ -119,7 +127,7 @@ class ZarrStream final : public MakingStream {
       }
       is_in_row_ = false;
       if (part_ < parts_->size() && next_row_ < rows_) {
-        begin_row();
+        is_direct_ ? begin_run() : begin_row();
         continue;
       }
       if (is_in_part_) {
@@ -137,7 +145,7 @@ class ZarrStream final : public MakingStream {
       if (part_ == parts_->size()) return {};
       is_in_part_ = true;
       is_direct_ = are_runs(array());
-      rows_ = array().elements() == 0 ? 0 : row_count(array());
+      rows_ = array().elements() == 0 ? 0 : is_direct_ ? chunk_count(array()) : row_count(array());
       next_row_ = 0;
       next_chunk_ = 0;
     }
@@ -162,7 +170,47 @@ class ZarrStream final : public MakingStream {
     return begin;
   }
 
-  // The chunks of the next row, those that are there and those that are not.
+  Task task_of(const Numbers& counts, std::uint64_t number, const ZarrChunk& chunk) const {
+    Task task{.grid = &array().grid,
+              .origin = origin_of(counts, number),
+              .extent = chunk.extent,
+              .inline_bytes = chunk.inline_bytes,
+              .is_inline = chunk.is_inline};
+    return task;
+  }
+  Numbers origin_of(const Numbers& counts, std::uint64_t number) const {
+    Numbers origin = grid_position(counts, number);
+    for (std::size_t i = 0; i < origin.size(); ++i) origin[i] *= array().grid.chunk[i];
+    return origin;
+  }
+
+  // Where a chunk begins in the bytes of the array, if chunks follow each other there.
+  std::uint64_t begin_of(const Numbers& counts, std::uint64_t number) const {
+    if (number == rows_) return array().bytes();
+    const Numbers origin = origin_of(counts, number);
+    std::uint64_t elements = 0;
+    for (std::size_t i = 0; i < origin.size(); ++i)
+      elements = elements * array().shape[i] + origin[i];
+    return elements * array().width;
+  }
+
+  // The next chunk, which goes straight to the output, or all that are not there until the next
+  // one.
+  void begin_run() {
+    const Numbers counts = array().counts();
+    const auto& chunks = part().chunks;
+    const std::uint64_t there = next_chunk_ < chunks.size() ? chunks[next_chunk_].number : rows_;
+    if (there == next_row_) {
+      tasks_.push_back(task_of(counts, next_row_++, chunks[next_chunk_++]));
+    } else {
+      const std::uint64_t bytes = begin_of(counts, there) - begin_of(counts, next_row_);
+      tasks_.push_back({.grid = &array().grid, .is_absent = true, .absent_bytes = bytes});
+      next_row_ = there;
+    }
+    is_in_row_ = true;
+  }
+
+  // The chunks of the next row that are there.
   void begin_row() {
     const ZarrArray& a = array();
     const Numbers counts = a.counts();
@@ -171,32 +219,16 @@ class ZarrStream final : public MakingStream {
     row_first_ = a.shape.empty() ? 0 : next_row_ * a.grid.chunk[0];
     const std::uint64_t rows =
         a.shape.empty() ? 1 : std::min(a.grid.chunk[0], a.shape[0] - row_first_);
-    if (!is_direct_) {
-      std::uint64_t bytes = rows * a.width;
-      for (std::size_t i = 1; i < a.shape.size(); ++i) bytes *= a.shape[i];
-      row_.resize(static_cast<std::size_t>(bytes));
-      fill_with(row_, a.fill, 0);
-      row_begin_ = 0;
-    }
-    const std::uint64_t begin = next_row_ * in_row;
+    std::uint64_t bytes = rows * a.width;
+    for (std::size_t i = 1; i < a.shape.size(); ++i) bytes *= a.shape[i];
+    row_.resize(static_cast<std::size_t>(bytes));
+    // With what is absent.
+    fill_with(row_, a.fill, 0);
+    row_begin_ = 0;
+    const std::uint64_t end = (next_row_ + 1) * in_row;
     const auto& chunks = part().chunks;
-    for (std::uint64_t number = begin; number < begin + in_row; ++number) {
-      const bool is_there = next_chunk_ < chunks.size() && chunks[next_chunk_].number == number;
-      // What is absent is filled already, if not direct.
-      if (!is_there && !is_direct_) {
-        if (next_chunk_ == chunks.size()) break;
-        number = std::min(chunks[next_chunk_].number, begin + in_row) - 1;
-        continue;
-      }
-      Task task{.grid = &a.grid, .origin = grid_position(counts, number), .is_absent = !is_there};
-      for (std::size_t i = 0; i < counts.size(); ++i) task.origin[i] *= a.grid.chunk[i];
-      if (is_there) {
-        const ZarrChunk& chunk = chunks[next_chunk_++];
-        task.extent = chunk.extent;
-        task.inline_bytes = chunk.inline_bytes;
-        task.is_inline = chunk.is_inline;
-      }
-      tasks_.push_back(std::move(task));
+    for (; next_chunk_ < chunks.size() && chunks[next_chunk_].number < end; ++next_chunk_) {
+      tasks_.push_back(task_of(counts, chunks[next_chunk_].number, chunks[next_chunk_]));
     }
     std::reverse(tasks_.begin(), tasks_.end());
     ++next_row_;
@@ -212,7 +244,7 @@ class ZarrStream final : public MakingStream {
     unpacker_.reset();
     need_ = {};
     if (task.is_absent) {
-      run_left_ = run_of(task);
+      run_left_ = task.absent_bytes;
       return;
     }
     if (task.grid->inner) {
@@ -307,6 +339,7 @@ class ZarrStream final : public MakingStream {
       if (run_of(inner) == 0) continue;
       inner.is_absent = offset == kAbsent && bytes == kAbsent;
       if (inner.is_absent && !is_direct_) continue;
+      inner.absent_bytes = run_of(inner);
       if (!inner.is_absent) {
         if (!range_fits(offset, bytes, task.stored())) {
           return bad_shard("has an index that leads out of it", task);
@@ -329,7 +362,7 @@ class ZarrStream final : public MakingStream {
   Result<bool> make_chunk() {
     if (task_->is_absent) {
       const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(run_left_, out_.size()));
-      fill_with(out_.first(count), array().fill, run_of(*task_) - run_left_);
+      fill_with(out_.first(count), array().fill, task_->absent_bytes - run_left_);
       use_output(count);
       run_left_ -= count;
       return run_left_ == 0;
@@ -438,6 +471,7 @@ class ZarrStream final : public MakingStream {
   std::size_t part_ = 0;
   bool is_in_part_ = false;
   bool is_direct_ = false;  // chunks go straight to the output
+  // Of chunks, or single chunks if they go straight to the output.
   std::uint64_t rows_ = 0;
   std::uint64_t next_row_ = 0;
   std::size_t next_chunk_ = 0;
@@ -456,40 +490,6 @@ class ZarrStream final : public MakingStream {
   std::size_t chunk_made_ = 0;
 };
 
-// All of the file at once: there is room for whatever the input makes.
-class ZarrMachine final : public MakingMachine {
- public:
-  ZarrMachine(std::unique_ptr<MakingStream> stream, MutableByteSpan out)
-      : stream_(std::move(stream)), out_(out) {
-    // Inline chunks need no bytes.
-    begun_ = run({}, {});
-  }
-
-  std::span<const Extent> needs() const override {
-    return begun_ ? stream_->needs() : std::span<const Extent>();
-  }
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
-    if (!begun_) return begun_;
-    return run(extent, bytes);
-  }
-  Result<void> finish() override {
-    if (!begun_) return begun_;
-    return stream_->finish();
-  }
-
- private:
-  Result<void> run(const Extent& extent, ByteSpan bytes) {
-    const auto made = stream_->feed(extent, bytes, out_);
-    if (!made) return propagate(made);
-    out_ = out_.subspan(*made);
-    return {};
-  }
-
-  std::unique_ptr<MakingStream> stream_;
-  MutableByteSpan out_;
-  Result<void> begun_;
-};
-
 }  // namespace
 
 ZarrMaker::ZarrMaker(std::vector<ZarrPart> parts, std::shared_ptr<const void> keeper)
@@ -497,7 +497,7 @@ ZarrMaker::ZarrMaker(std::vector<ZarrPart> parts, std::shared_ptr<const void> ke
       keeper_(std::move(keeper)) {}
 
 std::unique_ptr<MakingMachine> ZarrMaker::start(MutableByteSpan out) const {
-  return std::make_unique<ZarrMachine>(stream(out.size()), out);
+  return std::make_unique<WholeMachine>(stream(out.size()), out);
 }
 
 std::unique_ptr<MakingStream> ZarrMaker::stream(std::uint64_t length) const {

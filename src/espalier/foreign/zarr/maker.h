@@ -39,6 +39,7 @@ class ZarrMaker final : public FileMaker {
 
   std::unique_ptr<MakingMachine> start(MutableByteSpan out) const override;
   std::unique_ptr<MakingStream> stream(std::uint64_t length) const override;
+  bool finds_damage() const override { return true; }
 
  private:
   std::shared_ptr<const std::vector<ZarrPart>> parts_;

@@ -50,6 +50,10 @@ test('of the steps of a CheckpointManager the newest opens, and the others are l
   assert.deepEqual(found([...step('5/'), ...step('10.orbax-checkpoint-tmp-3/')]), { newest: ['5/_CHECKPOINT_METADATA'] })
 })
 
+test('arrays that _METADATA does not know are in `checkpoint` beside it', () => {
+  assert.deepEqual(found(['_METADATA', 'checkpoint', 'd/0f', 'manifest.ocdbt']), { newest: ['checkpoint'] })
+})
+
 test('the file `checkpoint` of flax is one, and the text of TensorFlow is none', () => {
   assert.deepEqual(found(['checkpoint']), { newest: ['checkpoint'] })
   assert.deepEqual(found(['checkpoint_9/checkpoint', 'checkpoint_10/checkpoint']).newest, ['checkpoint_10/checkpoint'])
@@ -99,6 +103,7 @@ for (const [what, paths] of Object.entries({
   'Core ML': ['Manifest.json', 'Data/weights/weight.bin'],
   'no finished save': step('5.orbax-checkpoint-tmp-1/'),
   'x.orbax-checkpoint-tmp': step(''),
+  'x.partial_save': step(''),
   'databases of processes alone': ['_sharding', 'ocdbt.process_0/d/0f', 'ocdbt.process_0/manifest.ocdbt', 'ocdbt.process_1/manifest.ocdbt'],
 })) {
   test(`${what}: the page says what the command line says`, () => {

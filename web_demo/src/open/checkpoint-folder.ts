@@ -67,12 +67,12 @@ export interface Places {
   readonly problem?: { readonly folder: string; readonly message: string }
 }
 
-/** In the name of a folder that a save of Orbax has not finished. */
-const UNFINISHED = '.orbax-checkpoint-tmp'
+/** What the name of a folder has that a save of Orbax has not finished. The second is that of a save in parts. */
+const UNFINISHED = ['.orbax-checkpoint-tmp', '.partial_save'] as const
 /** The folders that the processes of a save write, each with a database of its own. */
 const OF_PROCESS = 'ocdbt.process_'
-/** The files that all others of an Orbax checkpoint are found from; the first one that is there counts. */
-const ORBAX = ['_CHECKPOINT_METADATA', '_METADATA', 'manifest.ocdbt'] as const
+/** The files that all others of an Orbax checkpoint are found from, if it has no other; the first one that is there counts. */
+const ORBAX = ['_METADATA', 'manifest.ocdbt'] as const
 
 const ZARR = 'it is a zarr store, which is not read; save its arrays with espalier.save()'
 /** What other folders are, by the name of a file in them, or its end. The first one counts. */
@@ -88,8 +88,9 @@ const OTHERS: readonly (readonly [RegExp, string])[] = [
 
 /** Finds the checkpoints of a folder and of those in it. */
 export function placesIn(tree: FolderTree): Places {
-  if (tree.name.includes(UNFINISHED)) {
-    const message = 'this is in the folder of a save of Orbax that has not finished, as *.orbax-checkpoint-tmp* says; open an earlier step'
+  const mark = unfinishedMark(tree.name)
+  if (mark !== undefined) {
+    const message = `this is in the folder of a save of Orbax that has not finished, as ${mark} in its name says; open an earlier step`
     return { newest: [], all: [], problem: { folder: '', message } }
   }
   const finder = new Finder(tree)
@@ -135,7 +136,7 @@ class Finder {
       this.#problems.push({ folder, message: 'this is a folder of a save of Orbax that did not finish: its processes wrote their arrays, and the file that joins them is missing; open an earlier step' })
       return
     }
-    const finished = inside.filter((name) => !name.includes(UNFINISHED))
+    const finished = inside.filter((name) => unfinishedMark(name) === undefined)
     this.#hasUnfinished ||= finished.length < inside.length
     const steps = finished.filter((name) => this.#isStep(name, `${folder}${name}/`))
     const last = steps.reduce<string | undefined>((newest, name) => (newest !== undefined && stepOf(newest)! > stepOf(name)! ? newest : name), undefined)
@@ -147,7 +148,7 @@ class Finder {
     const [first] = this.#problems
     if (first) return first
     if (this.#hasUnfinished) {
-      return { folder: '', message: 'this is a folder of Orbax in which no save has finished: what a save has not finished is called *.orbax-checkpoint-tmp*' }
+      return { folder: '', message: 'this is a folder of Orbax in which no save has finished: what a save has not finished is called *.orbax-checkpoint-tmp* or *.partial_save' }
     }
     const isEmpty = this.#tree.filesIn('').length + this.#tree.foldersIn('').length === 0
     const what = isEmpty ? 'it is empty; check that this is the right one' : 'a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata or an index.espalier'
@@ -172,10 +173,11 @@ class Finder {
 
   /** The file of a checkpoint of Orbax, or of flax, that is opened. */
   #orbaxIn(folder: string): string | undefined {
-    const name = ORBAX.find((one) => this.#tree.file(folder + one))
-    if (name !== undefined || !this.#tree.file(`${folder}checkpoint`)) return name
-    // TensorFlow has a text of this name.
-    return this.#tree.filesIn(folder).some((one) => /\.(index|data-\d+-of-\d+)$/.test(one)) ? undefined : 'checkpoint'
+    const has = (name: string): boolean => this.#tree.file(folder + name) !== undefined
+    if (has('_CHECKPOINT_METADATA')) return '_CHECKPOINT_METADATA'
+    // Of 2024 and before; it has arrays that _METADATA beside it does not know. TensorFlow has a text of this name.
+    const isText = this.#tree.filesIn(folder).some((one) => /\.(index|data-\d+-of-\d+)$/.test(one))
+    return has('checkpoint') && !isText ? 'checkpoint' : ORBAX.find(has)
   }
 
   /** Whether a folder has a step of Orbax: also one of several items, which nothing lists. */
@@ -183,6 +185,10 @@ class Finder {
     if (stepOf(name) === undefined) return false
     return [folder, ...this.#tree.foldersIn(folder).map((item) => `${folder}${item}/`)].some((each) => this.#orbaxIn(each) !== undefined)
   }
+}
+
+function unfinishedMark(name: string): string | undefined {
+  return UNFINISHED.find((mark) => name.includes(mark))
 }
 
 /** The number at the end of the name of a step's folder: "1000" or "checkpoint_1000". */

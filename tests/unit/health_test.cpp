@@ -402,6 +402,22 @@ TEST_CASE("numbers that are no tensors, and averages of squares") {
   CHECK(found[1].text == "is NaN");
 }
 
+TEST_CASE("a key that holds a whole path has the kind of that path") {
+  for (const char* separator : {"/", "~1"}) {
+    HealthCheck check;
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::string names[] = {"first", "second", "third", "last"};
+      Floats values = noise(64 * 48, i == 2 ? 1.0F : 0.02F, i);
+      check.add(i, "encoder" + (separator + names[i]) + separator + "up",
+                survey_of(values, {64, 48}));
+    }
+    const std::vector<Finding> found = check.findings();
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rule == HealthRule::kNorm);
+    CHECK(found[0].path == "encoder" + (separator + std::string("third")) + separator + "up");
+  }
+}
+
 TEST_CASE("a long path is cut between characters") {
   // Two bytes a character: the cut falls into one.
   std::string path;

@@ -67,7 +67,7 @@ class Figures {
     leave_out([](const Examinee& tensor) { return tensor.is_skew; });
     if (!is_plain || members_.empty()) return;
     compare(
-        {HealthRule::kSpike, {1.4, 0.1, Side::kAbove, 1}},
+        {HealthRule::kSpike, {is_matrix_ ? 1.4 : 0.7, 0.1, Side::kAbove, 1}},
         [](const TensorSurvey& survey) { return std::log10(survey.largest() / survey.rms); },
         [](const TensorSurvey& survey, const Apart& others, std::size_t) {
           return "its largest magnitude is " + rough(survey.largest() / survey.rms) +

@@ -91,8 +91,8 @@ if(EMSCRIPTEN)
   endforeach()
   add_library(espalier_zlib STATIC ${zlib_decoder})
   target_include_directories(espalier_zlib SYSTEM PUBLIC "${staged_zlib}")
-  # No headers of gzip, and the CRC-32 of a byte at a time, whose tables are a sixteenth.
-  target_compile_definitions(espalier_zlib PRIVATE NO_GZIP Z_TESTW=0)
+  # The CRC-32 of a byte at a time, whose tables are a sixteenth. Arrays of zarr may have headers of gzip.
+  target_compile_definitions(espalier_zlib PRIVATE Z_TESTW=0)
   target_compile_options(espalier_zlib PRIVATE -fno-lto -w)
   set_source_files_properties("${staged_zlib}/inffast.c" PROPERTIES COMPILE_OPTIONS -O2)
   add_library(ZLIB::ZLIB ALIAS espalier_zlib)

@@ -9,8 +9,8 @@
 #include "statistics_record.h"
 #include "whole_elements.h"
 
-#include "espalier/report/health.h"
-#include "espalier/report/tensor_survey.h"
+#include "espalier/health/check.h"
+#include "espalier/health/tensor_survey.h"
 
 namespace espalier::abi {
 namespace {
@@ -45,6 +45,7 @@ class Survey {
 class Health {
  public:
   HealthCheck check;
+  std::uint64_t tensors = 0;
   std::vector<Finding> found;
 };
 
@@ -84,7 +85,7 @@ Health* espalier_health() { return new Health; }
 
 void espalier_health_tensor(Health* health, const char* path, std::uint32_t length,
                             Survey* survey) {
-  health->check.add({path, length}, survey->result);
+  health->check.add(health->tensors++, {path, length}, survey->result);
 }
 
 void espalier_health_unreadable(Health* health, const char* path, std::uint32_t length,

@@ -1,5 +1,3 @@
-#include "espalier/report/health.h"
-
 #include <cmath>
 #include <limits>
 #include <random>
@@ -9,7 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "espalier/base/utf8.h"
-#include "espalier/report/tensor_survey.h"
+#include "espalier/health/check.h"
+#include "espalier/health/tensor_survey.h"
 
 namespace espalier {
 namespace {
@@ -55,13 +54,15 @@ struct Model {
     FAIL("no " << path);
     return tensors[0].second.first;
   }
-  HealthCheck check() const {
+  std::vector<Finding> findings() const {
     HealthCheck check;
-    for (const auto& [path, tensor] : tensors)
-      check.add(path, survey_of(tensor.first, tensor.second));
-    return check;
+    // In any order: each has its number.
+    for (std::size_t i = tensors.size(); i-- > 0;) {
+      const auto& [path, tensor] = tensors[i];
+      check.add(i, path, survey_of(tensor.first, tensor.second));
+    }
+    return check.findings();
   }
-  std::vector<Finding> findings() const { return check().findings(); }
   // Exactly one finding, of this rule.
   Finding only(HealthRule rule) const {
     const std::vector<Finding> found = findings();
@@ -115,16 +116,18 @@ TEST_CASE("each fault is found, and nothing else") {
   }
   SUBCASE("an element of a vector of random numbers") {
     model.tensors.push_back({"bias", {noise(512, 0.02F, 5), {512}}});
-    model.at("bias")[77] = 1e30F;
+    model.at("bias")[77] = 1e20F;
     CHECK(model.only(HealthRule::kOutlierElements).path == "bias");
   }
   SUBCASE("all zero") {
     weight.assign(weight.size(), 0);
-    CHECK(model.only(HealthRule::kAllZero).text == "all 3,072 elements are zero");
+    CHECK(model.only(HealthRule::kAllZero).text ==
+          "all 3,072 elements are zero, and those of others of its kind are not");
   }
   SUBCASE("constant") {
     weight.assign(weight.size(), 0.5F);
-    CHECK(model.only(HealthRule::kConstant).text == "all 3,072 elements are 0.5");
+    CHECK(model.only(HealthRule::kConstant).text ==
+          "all 3,072 elements are 0.5, and those of others of its kind are not");
   }
   SUBCASE("dead rows") {
     std::fill_n(weight.begin() + 10 * 48, 4 * 48, 0.F);
@@ -145,33 +148,29 @@ TEST_CASE("each fault is found, and nothing else") {
     for (std::size_t column = 0; column < 48; ++column) weight[63 * 48 + column] *= 40;
     CHECK(model.only(HealthRule::kOutlierRows).at == 63);
   }
-  SUBCASE("a column of ten medians is how models are") {
+  SUBCASE("a column of ten medians, where all others are alike") {
     for (std::size_t row = 0; row < 64; ++row) weight[row * 48 + 46] *= 10;
-    CHECK(model.findings().empty());
+    CHECK(model.only(HealthRule::kOutlierColumns).at == 46);
   }
   SUBCASE("two outlier columns") {
     for (std::size_t row = 0; row < 64; ++row) {
       weight[row * 48 + 46] *= 40;
       weight[row * 48 + 2] *= 30;
     }
-    CHECK(model.only(HealthRule::kOutlierColumns).text.find("and 1 more stand out") !=
-          std::string::npos);
+    CHECK(model.only(HealthRule::kOutlierColumns).text.starts_with("2 columns have "));
   }
   SUBCASE("one element, as large as the type has") {
     weight[100] = std::numeric_limits<float>::max();
-    const std::vector<Finding> found = model.findings();
-    REQUIRE(found.size() == 2);
-    CHECK(found[0].rule == HealthRule::kOutlierElements);
-    CHECK(found[0].text.find("the largest magnitude is 3.4e38") != std::string::npos);
-    CHECK(found[1].rule == HealthRule::kNormOutOfRange);
+    CHECK(model.only(HealthRule::kEnormous).text ==
+          "the largest magnitude is 3.4e38, and its square is beyond f32");
   }
   SUBCASE("an element of a vector") {
     model.at("layers/3/norm/weight")[5] = 300;
-    CHECK(model.findings().at(0).rule == HealthRule::kOutlierElements);
+    CHECK(model.only(HealthRule::kSpike).path == "layers/3/norm/weight");
   }
   SUBCASE("a matrix 30 times as large, in a kind that is alike") {
     for (float& x : weight) x *= 30;
-    CHECK(model.only(HealthRule::kNormOutOfRange).path == "layers/3/q_proj/weight");
+    CHECK(model.only(HealthRule::kNorm).path == "layers/3/q_proj/weight");
   }
   SUBCASE("a layer that is the copy of another") {
     for (const char* name : {"k_proj/weight", "v_proj/weight"}) {
@@ -191,10 +190,9 @@ TEST_CASE("each fault is found, and nothing else") {
   }
   SUBCASE("a norm out of range") {
     for (float& x : model.at("layers/7/norm/weight")) x *= 1e4F;
-    const Finding found = model.only(HealthRule::kNormOutOfRange);
+    const Finding found = model.only(HealthRule::kNorm);
     CHECK(found.path == "layers/7/norm/weight");
-    CHECK(found.text ==
-          "its root mean square is 10000, and that of the 11 others of its kind is 1");
+    CHECK(found.text == "its root mean square is 10000, and those of 11 others of its kind are 1");
   }
   SUBCASE("a vector that alone is zero") {
     model.at("layers/7/norm/weight").assign(64, 0);
@@ -222,21 +220,21 @@ TEST_CASE("what is so on purpose is no warning") {
   }
   SUBCASE("a row for padding") {
     std::fill_n(model.at("embed/weight").begin(), 48, 0.F);
-    CHECK(model.findings().empty());
+    CHECK(model.only(HealthRule::kDeadRows).severity == Severity::kNote);
   }
   SUBCASE("a vocabulary that is filled up") {
     std::fill(model.at("embed/weight").end() - 10 * 48, model.at("embed/weight").end(), 0.F);
     CHECK(model.only(HealthRule::kDeadRows).severity == Severity::kNote);
   }
-  SUBCASE("what a decoder has within it is no vocabulary, the module may be one") {
-    Floats half = noise(64 * 48, 0.02F, 77);
-    std::fill(half.begin() + 32 * 48, half.end(), 0.F);
-    for (const char* path : {"encoder/proj/weight", "decoder/proj/weight", "lm_head.weight"}) {
+  SUBCASE("rows of a tensor that is like no other: few inside are a note, and so is half of it") {
+    for (const std::size_t dead : {3U, 4U, 60U}) {
       Model one;
-      one.tensors.push_back({path, {half, {64, 48}}});
-      const bool is_vocabulary = std::string_view(path) == "lm_head.weight";
+      Floats values = noise(100 * 48, 0.02F, 77);
+      std::fill_n(values.begin() + 20 * 48, dead * 48, 0.F);
+      one.tensors.push_back({"lone/weight", {values, {100, 48}}});
+      CAPTURE(dead);
       CHECK(one.only(HealthRule::kDeadRows).severity ==
-            (is_vocabulary ? Severity::kNote : Severity::kWarning));
+            (dead == 4 ? Severity::kWarning : Severity::kNote));
     }
   }
   SUBCASE("rows that are pruned in every layer") {
@@ -251,7 +249,7 @@ TEST_CASE("what is so on purpose is no warning") {
     for (int layer = 0; layer < 12; ++layer) {
       add("layers/" + std::to_string(layer) + "/table", noise(64, 1, 5), {8, 8});
     }
-    CHECK(model.findings().empty());
+    for (const Finding& finding : model.findings()) CHECK(finding.severity == Severity::kNote);
   }
   SUBCASE("an adapter that was not trained") {
     add("layers/0/lora_B/weight", Floats(256, 0), {16, 16});
@@ -264,39 +262,98 @@ TEST_CASE("what is so on purpose is no warning") {
   }
 }
 
-TEST_CASE("an optimizer's state has rules of its own") {
-  HealthCheck check;
-  const auto add = [&](const std::string& path, const Floats& values, const Shape64& shape) {
-    check.add(path, survey_of(values, shape));
-  };
-  for (int i = 0; i < 5; ++i) {
-    const std::string at = "optimizer/state/" + std::to_string(i) + "/";
-    add(at + "exp_avg", i == 2 ? Floats(64, 0) : noise(64, 1, 20 + unsigned(i)), {8, 8});
-    add(at + "exp_avg_sq", Floats(64, i == 3 ? -0.5F : 0.5F), {8, 8});
-    check.add_number(at + "step", i == 4 ? 90 : 100);
-    check.add_number("layers/" + std::to_string(i) + "/steps", i);
+// Adam's state of some parameters, with these names for the two moments.
+struct Optimizer {
+  std::vector<std::pair<std::string, std::pair<Floats, Shape64>>> tensors;
+
+  Optimizer(const std::string& first, const std::string& second) {
+    for (unsigned i = 0; i < 6; ++i) {
+      const std::string at = "optimizer/state/" + std::to_string(i) + "/";
+      Floats gradients = noise(64 * 32, 1e-3F, 20 + i);
+      Floats squares;
+      for (const float gradient : gradients) squares.push_back(2 * gradient * gradient);
+      tensors.push_back({at + first, {std::move(gradients), {64, 32}}});
+      tensors.push_back({at + second, {std::move(squares), {64, 32}}});
+    }
   }
-  const std::vector<Finding> found = check.findings();
-  REQUIRE(found.size() == 3);
-  CHECK(found[0].rule == HealthRule::kNegativeSquares);
-  CHECK(found[0].path == "optimizer/state/3/exp_avg_sq");
-  CHECK(found[1].rule == HealthRule::kZeroMoments);
-  CHECK(found[1].path == "optimizer/state/2/exp_avg");
-  CHECK(found[2].rule == HealthRule::kUnequalSteps);
-  CHECK(found[2].path == "optimizer/state/4/step");
-  CHECK(found[2].text == "is 90, and 4 others of its kind are 100; see");
+  Floats& at(std::size_t i) { return tensors[i].second.first; }
+  std::vector<Finding> findings() const {
+    HealthCheck check;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      check.add(i, tensors[i].first, survey_of(tensors[i].second.first, tensors[i].second.second));
+    }
+    return check.findings();
+  }
+};
+
+TEST_CASE("moments are found by their names, and without them") {
+  using Names = std::pair<std::string, std::string>;
+  for (const Names& names : {Names("exp_avg", "exp_avg_sq"), Names("a", "b"), Names("mu", "nu")}) {
+    CAPTURE(names.first);
+    CHECK(Optimizer(names.first, names.second).findings().empty());
+    const auto only = [&](const Optimizer& optimizer, HealthRule rule, const std::string& name) {
+      const std::vector<Finding> found = optimizer.findings();
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].rule == rule);
+      CHECK(found[0].path == "optimizer/state/2/" + name);
+      return found[0].text;
+    };
+    Optimizer large(names.first, names.second);
+    for (float& x : large.at(4)) x *= 1000;
+    only(large, HealthRule::kMoments, names.first);
+    Optimizer zero(names.first, names.second);
+    zero.at(4).assign(zero.at(4).size(), 0);
+    only(zero, HealthRule::kZeroMoments, names.first);
+    Optimizer without(names.first, names.second);
+    std::fill_n(without.at(5).begin() + 3 * 32, 2 * 32, 0.F);
+    CHECK(only(without, HealthRule::kMoments, names.second) ==
+          "2 rows are zero, and not so in its first moment,");
+    Optimizer negative(names.first, names.second);
+    negative.at(5)[7] = -1e-7F;
+    only(negative, HealthRule::kNegativeSquares, names.second);
+  }
+}
+
+TEST_CASE("an optimizer that made no step has a note") {
+  Optimizer optimizer("exp_avg", "exp_avg_sq");
+  for (auto& [path, tensor] : optimizer.tensors) tensor.first.assign(tensor.first.size(), 0);
+  const std::vector<Finding> found = optimizer.findings();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rule == HealthRule::kZeroMoments);
+  CHECK(found[0].severity == Severity::kNote);
+}
+
+TEST_CASE("numbers of steps that few of a kind have") {
+  const auto steps = [](std::size_t count, double odd, const char* name) {
+    HealthCheck check;
+    for (std::size_t i = 0; i < count; ++i) {
+      check.add_number("optimizer/state/" + std::to_string(i) + "/" + name, i == 2 ? odd : 1000);
+    }
+    return check.findings();
+  };
+  CHECK(steps(5, 1000, "step").empty());
+  REQUIRE(steps(5, 900, "step").size() == 1);
+  CHECK(steps(5, 900, "step")[0].rule == HealthRule::kUnequalSteps);
+  CHECK(steps(5, 900, "step")[0].severity == Severity::kWarning);
+  CHECK(steps(5, 900, "step")[0].path == "optimizer/state/2/step");
+  CHECK(steps(5, 900, "step")[0].text == "is 900, and 4 others of its kind are 1000");
+  CHECK(steps(5, 995, "step")[0].severity == Severity::kNote);
+  CHECK(steps(3, 900, "step")[0].severity == Severity::kNote);
+  CHECK(steps(5, 900, "index").empty());
+  CHECK(steps(5, 999.5, "step").empty());
 }
 
 TEST_CASE("modules may have the names of moments") {
-  HealthCheck check;
-  const std::string names[] = {"vae/mu/weight", "model/nu/weight", "trace/weight"};
-  for (unsigned i = 0; i < 3; ++i) check.add(names[i], survey_of(noise(64, 1, i), {8, 8}));
-  CHECK(check.findings().empty());
-  check.add("vae/mu/bias", survey_of(Floats(64, 0), {8, 8}));
-  REQUIRE(check.findings().size() == 1);
-  CHECK(check.findings()[0].rule == HealthRule::kAllZero);
-  check.add("opt_state/0/nu/weight", survey_of({-1, 2}, {2}));
-  CHECK(check.findings()[0].rule == HealthRule::kNegativeSquares);
+  const auto findings = [](const std::string& path, const Floats& values, const Shape64& shape) {
+    HealthCheck check;
+    check.add(0, path, survey_of(values, shape));
+    return check.findings();
+  };
+  CHECK(findings("vae/nu/weight", {-1, 2}, {2}).empty());
+  const std::vector<Finding> found = findings("opt_state/0/nu/weight", {-1, 2}, {2});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rule == HealthRule::kNegativeSquares);
+  CHECK(found[0].text == "1 of 2 elements is negative in an average of squares, the least is -1");
 }
 
 TEST_CASE("numbers whose squares no float holds") {
@@ -305,8 +362,8 @@ TEST_CASE("numbers whose squares no float holds") {
     Floats values(64 * 4096, size);
     std::fill_n(values.begin() + 7 * 4096, 4096, size < 1 ? size * 2 : size / 2);
     const TensorSurvey survey = survey_of(values, {64, 4096});
-    CHECK(survey.rows.outliers.empty());
-    CHECK(survey.columns.outliers.empty());
+    CHECK(!survey.rows.loud);
+    CHECK(!survey.columns.loud);
     CHECK(survey.rows.dead == 0);
   }
 }
@@ -337,7 +394,7 @@ TEST_CASE("numbers that are no tensors, and averages of squares") {
   HealthCheck check;
   check.add_number("optimizer/lr", kNan);
   check.add_number("best_loss", kInfinity);
-  check.add("bn/running_var", survey_of({1, -2, 3}, {3}));
+  check.add(0, "bn/running_var", survey_of({1, -2, 3}, {3}));
   const std::vector<Finding> found = check.findings();
   REQUIRE(found.size() == 2);
   CHECK(found[0].rule == HealthRule::kNegativeSquares);
@@ -345,12 +402,28 @@ TEST_CASE("numbers that are no tensors, and averages of squares") {
   CHECK(found[1].text == "is NaN");
 }
 
+TEST_CASE("a key that holds a whole path has the kind of that path") {
+  for (const char* separator : {"/", "~1"}) {
+    HealthCheck check;
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::string names[] = {"first", "second", "third", "last"};
+      Floats values = noise(64 * 48, i == 2 ? 1.0F : 0.02F, i);
+      check.add(i, "encoder" + (separator + names[i]) + separator + "up",
+                survey_of(values, {64, 48}));
+    }
+    const std::vector<Finding> found = check.findings();
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rule == HealthRule::kNorm);
+    CHECK(found[0].path == "encoder" + (separator + std::string("third")) + separator + "up");
+  }
+}
+
 TEST_CASE("a long path is cut between characters") {
   // Two bytes a character: the cut falls into one.
   std::string path;
   for (int i = 0; i < 8000; ++i) path += "\u00e9";
   HealthCheck check;
-  check.add(path + "/w", survey_of(Floats(64, kNan), {8, 8}));
+  check.add(0, path + "/w", survey_of(Floats(64, kNan), {8, 8}));
   const std::vector<Finding> found = check.findings();
   REQUIRE(found.size() == 1);
   CHECK(found[0].path.size() <= HealthCheck::kMostPathBytes);
@@ -369,7 +442,8 @@ TEST_CASE("narrow types that are cut off, and dtypes that differ") {
     if (i == 4) std::fill_n(codes.begin(), 100, std::uint8_t{0x7e});
     Surveyor surveyor(i == 5 ? DType::kF8E5M2 : DType::kF8E4M3FN, Shape64{64, 64});
     surveyor.add(std::as_bytes(std::span(codes)));
-    check.add("layers/" + std::to_string(i) + "/w", surveyor.survey());
+    check.add(static_cast<std::uint64_t>(i), "layers/" + std::to_string(i) + "/w",
+              surveyor.survey());
   }
   const std::vector<Finding> found = check.findings();
   REQUIRE(found.size() == 2);

@@ -4,6 +4,7 @@
 #include <complex>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
@@ -21,8 +22,8 @@
 #include "cli/terminal/values.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
+#include "espalier/health/check.h"
 #include "espalier/notes.h"
-#include "espalier/report/health.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/tree/magnitude.h"
 
@@ -107,27 +108,29 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
     first_nodes.push_back(number);
   }
   ProgressBar progress("examining", examination.bytes);
-  std::vector<std::optional<Result<TensorSurvey>>> surveys(first_nodes.size());
-  std::vector<ChunkGroupBuffer> buffers(thread_count(threads));
-  auto done = parallel_for(first_nodes.size(), threads,
-                           [&](unsigned worker, std::size_t i) -> Result<void> {
-                             const NodeRef node(&file.checkpoint().catalog(), first_nodes[i]);
-                             surveys[i] = survey(file, *node.tensor(), buffers[worker], progress);
-                             if (!*surveys[i] && !is_of_the_file(surveys[i]->error()))
-                               return propagate(*surveys[i]);
-                             return {};
-                           });
-  if (!done) return propagate(done);
   HealthCheck check;
+  std::mutex adding;
   const NodePaths paths(file.checkpoint());
+  std::vector<std::optional<Error>> errors(first_nodes.size());
+  std::vector<ChunkGroupBuffer> buffers(thread_count(threads));
+  auto done = parallel_for(
+      first_nodes.size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+        const NodeRef node(&file.checkpoint().catalog(), first_nodes[i]);
+        auto surveyed = survey(file, *node.tensor(), buffers[worker], progress);
+        if (surveyed) {
+          const std::string path = paths.path(first_nodes[i]);
+          const std::lock_guard lock(adding);
+          check.add(i, path, std::move(*surveyed));
+        } else if (is_of_the_file(surveyed.error())) {
+          errors[i] = surveyed.error();
+        } else {
+          return propagate(surveyed);
+        }
+        return {};
+      });
+  if (!done) return propagate(done);
   for (std::size_t i = 0; i < first_nodes.size(); ++i) {
-    auto& surveyed = *surveys[i];
-    const std::string path = paths.path(first_nodes[i]);
-    if (surveyed) {
-      check.add(path, std::move(*surveyed));
-    } else {
-      check.add_unreadable(path, surveyed.error().message);
-    }
+    if (errors[i]) check.add_unreadable(paths.path(first_nodes[i]), errors[i]->message);
   }
   for (const std::uint32_t number : numbers) {
     check.add_number(paths.path(number), *number_of({&file.checkpoint().catalog(), number}));

@@ -459,6 +459,12 @@ Summary Statistics::summary_of_counted() const {
   return summary;
 }
 
+std::uint64_t Statistics::distinct_codes() const {
+  std::uint64_t count = 0;
+  if (is_counted()) codes_.for_each([&](std::uint16_t, std::uint64_t) { ++count; });
+  return count;
+}
+
 Summary Statistics::summary() const { return is_counted() ? summary_of_counted() : summary_; }
 
 Histogram Statistics::histogram() const {

@@ -91,6 +91,8 @@ class Statistics {
 
   Summary summary() const;
   Histogram histogram() const;
+  /// How many different bit patterns the elements have; 0 for types of more than 16 bits.
+  std::uint64_t distinct_codes() const;
 
  private:
   struct Weighted {

@@ -3,7 +3,7 @@ import type { Core } from '../core/core.js'
 import { readFinding, readSurvey, SIZE } from '../core/records.js'
 import { Decoding, type DecodeTask } from './decoder.js'
 
-/** How bad a finding is: a note is often on purpose, a warning rarely, a fault never. */
+/** How bad a finding is: a note is usual in some sound model, a warning contradicts the tensor's siblings, a fault is possible in no usable state. */
 export type Severity = 'note' | 'warning' | 'fault'
 
 /** What a finding is about; docs/health.md says what each rule finds. */
@@ -12,8 +12,10 @@ export type HealthRule = (typeof RULES)[number]
 const SEVERITIES: readonly Severity[] = ['note', 'warning', 'fault']
 /** In the order of the core. */
 const RULES = [
-  'unreadable', 'nan', 'infinite', 'negative_squares', 'all_zero', 'constant', 'dead_rows', 'dead_columns', 'outlier_rows',
-  'outlier_columns', 'outlier_elements', 'norm', 'saturated', 'equal_tensors', 'mixed_dtypes', 'zero_moments', 'unequal_steps',
+  'unreadable', 'nan', 'infinite', 'negative_squares', 'all_zero', 'constant', 'run', 'dead_rows', 'dead_columns',
+  'equal_rows', 'zeros', 'zeros_in_vector', 'few_values', 'low_bits', 'saturated', 'enormous', 'outlier_elements',
+  'spike', 'outlier_rows', 'outlier_columns', 'uneven_rows', 'low_rank', 'norm', 'sign', 'negative', 'shape',
+  'mixed_dtypes', 'equal_tensors', 'repeated', 'moments', 'zero_moments', 'unequal_steps', 'denormal',
 ] as const
 
 /** Something that is wrong with a tensor. Its texts may hold names from the file: escape them before a page shows them. */

@@ -18,10 +18,14 @@ interface HealthPaneProps {
 const PAGE = 20
 
 const TITLES: { readonly [rule in HealthRule]: string } = {
-  unreadable: 'Cannot be read', nan: 'Not a number', infinite: 'Infinite', negative_squares: 'Negative averages of squares',
-  all_zero: 'All zero', constant: 'All equal', dead_rows: 'Dead rows', dead_columns: 'Dead columns', outlier_rows: 'Outlier rows',
-  outlier_columns: 'Outlier columns', outlier_elements: 'Outlier elements', norm: 'Out of range of its kind', saturated: 'Saturated', equal_tensors: 'Equal bytes under two names',
-  mixed_dtypes: 'Another dtype than its kind', zero_moments: 'Moments that are zero', unequal_steps: 'Steps that disagree',
+  unreadable: 'Cannot be read', nan: 'Not a number', infinite: 'Infinite', negative_squares: 'Negative averages of squares', all_zero: 'All zero',
+  constant: 'All equal', run: 'One element, over and over', dead_rows: 'Dead rows', dead_columns: 'Dead columns', equal_rows: 'Equal rows',
+  zeros: 'More zeros than its kind', zeros_in_vector: 'Zeros in a vector', few_values: 'Few values', low_bits: 'Rounded', saturated: 'Saturated',
+  enormous: 'Enormous', outlier_elements: 'Outlier elements', spike: 'A larger element than its kind', outlier_rows: 'Outlier rows',
+  outlier_columns: 'Outlier columns', uneven_rows: 'Uneven rows', low_rank: 'Low rank', norm: 'Out of range of its kind', sign: 'Shifted or negated',
+  negative: 'Negative, unlike its kind', shape: 'Another shape than its kind', mixed_dtypes: 'Another dtype than its kind',
+  equal_tensors: 'Equal bytes under two names', repeated: 'Bytes that stand twice', moments: 'Moments that do not fit',
+  zero_moments: 'Moments that are zero', unequal_steps: 'Steps that disagree', denormal: 'Below the normal range',
 }
 const WORDS: readonly Severity[] = ['fault', 'warning', 'note']
 

@@ -1,7 +1,8 @@
-#include "espalier/report/tensor_survey.h"
+#include "espalier/health/tensor_survey.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -19,6 +20,9 @@ namespace {
 // A multiple of what any dtype packs into whole bytes; small enough for the cache.
 constexpr std::size_t kSurveyBlock = 4096;
 constexpr std::uint32_t kInfinity = 0x7f800000;
+// A tensor of fewer repeats nothing that is long enough to tell.
+constexpr std::uint64_t kLeastForAnchors = 1024;
+static_assert(kSurveyBlock <= AnchorFinder::kMostAtOnce);
 
 // Whether all are finite, in integers, so that compilers vectorise it.
 bool all_finite(std::span<const float> elements) {
@@ -106,6 +110,19 @@ double limit_of(DType dtype) {
   }
 }
 
+// Floats of a type below it have fewer digits.
+double least_normal(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 0x1p-14;
+    case DType::kBF16:
+    case DType::kF32:
+      return 0x1p-126;
+    default:
+      return 0;
+  }
+}
+
 struct Magnitude {
   double size;
   std::uint64_t count;
@@ -136,9 +153,18 @@ double quantile(const std::vector<Magnitude>& magnitudes, std::uint64_t count, d
 
 }  // namespace
 
-bool TensorSurvey::is_constant() const {
-  return elements > 0 && summary.finite == elements && summary.min && summary.max &&
-         to_double(*summary.min) == to_double(*summary.max);
+bool is_judged(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32 ||
+         dtype == DType::kF64;
+}
+
+bool TensorSurvey::is_judged() const { return espalier::is_judged(dtype); }
+
+bool TensorSurvey::is_constant() const { return distinct == 1; }
+
+double TensorSurvey::largest() const {
+  if (!summary.min || !summary.max) return 0;
+  return std::max(std::abs(to_double(*summary.min)), std::abs(to_double(*summary.max)));
 }
 
 Surveyor::Surveyor(DType dtype, std::span<const std::uint64_t> shape)
@@ -147,7 +173,18 @@ Surveyor::Surveyor(DType dtype, std::span<const std::uint64_t> shape)
       view_(matrix_view(shape)),
       statistics_(dtype),
       channels_(dtype == DType::kOpaque ? MatrixView() : view_),
-      expected_(shape_elements(shape).value_or(0)) {}
+      expected_(shape_elements(shape).value_or(0)),
+      runs_(std::max<std::size_t>(1, dtype_bits(dtype) / 8)) {
+  if (!is_judged(dtype)) return;
+  const std::size_t width = dtype_bits(dtype) / 8;
+  if (width >= 4) distinct_.emplace(width);
+  if (expected_ >= kLeastForAnchors) anchors_.emplace(width, expected_);
+  if (!channels_.is_on()) return;
+  if (view_.columns >= RowComparer::kLeastColumns) rows_.emplace(width, view_.columns);
+  if (view_.rows >= Spectrum::kLeastSide && view_.columns >= Spectrum::kLeastSide) {
+    spectrum_.emplace(view_.rows, view_.columns);
+  }
+}
 
 void Surveyor::add(ByteSpan packed) {
   hasher_.update(packed);
@@ -183,10 +220,55 @@ void Surveyor::measure(ByteSpan packed, std::uint64_t count) {
       }
     }
     channels_.add(block);
+    if (spectrum_) spectrum_->add(block);
+    const std::size_t bytes = std::min(packed.size(), kSurveyBlock * dtype_bits(dtype_) / 8);
+    if (is_judged(dtype_)) look_at_bits(packed.first(block.size() * dtype_bits(dtype_) / 8), block);
     elements_ += block.size();
     count -= block.size();
-    packed = packed.subspan(std::min(packed.size(), kSurveyBlock * dtype_bits(dtype_) / 8));
+    packed = packed.subspan(bytes);
   }
+}
+
+void Surveyor::look_at_bits(ByteSpan packed, std::span<const float> elements) {
+  const std::size_t words = packed.size() / sizeof(std::uint64_t);
+  std::uint64_t used = 0;
+  for (std::size_t i = 0; i < words; ++i) used |= load_le<std::uint64_t>(packed.data() + 8 * i);
+  const std::size_t width = dtype_bits(dtype_) / 8;
+  for (std::size_t at = 8 * words; at < packed.size(); at += width) {
+    used |= width == 2 ? load_le<std::uint16_t>(packed.data() + at)
+                       : load_le<std::uint32_t>(packed.data() + at);
+  }
+  for (std::size_t bits = 32; bits >= 8 * width; bits /= 2) used |= used >> bits;
+  used_bits_ |= used;
+  if (is_integral_) {
+    is_integral_ =
+        std::all_of(elements.begin(), elements.end(), [](float x) { return x == std::rint(x); });
+  }
+  runs_.add(packed);
+  if (distinct_) distinct_->add(packed);
+  if (anchors_) anchors_->add(packed);
+  if (rows_) rows_->add(packed);
+}
+
+void Surveyor::add_bits(TensorSurvey& survey) const {
+  if (!is_judged(dtype_)) {
+    const Summary& summary = survey.summary;
+    const bool is_constant = summary.min && summary.finite == elements_ &&
+                             to_double(*summary.min) == to_double(*summary.max);
+    survey.distinct = is_constant ? 1 : 0;
+    return;
+  }
+  survey.distinct =
+      distinct_ ? distinct_->count()
+                : std::min<std::uint64_t>(statistics_.distinct_codes(), DistinctValues::kMost);
+  survey.low_zero_bits = used_bits_ == 0 ? 0 : std::countr_zero(used_bits_);
+  survey.is_integral = is_integral_ && survey.summary.finite == elements_;
+  if (survey.distinct > 1) {
+    survey.runs = runs_.runs();
+    if (anchors_) survey.anchors = anchors_->anchors();
+  }
+  if (rows_) survey.equal_rows = rows_->equal_rows();
+  if (spectrum_) survey.weaker_half = spectrum_->weaker_half();
 }
 
 TensorSurvey Surveyor::survey() const {
@@ -201,9 +283,10 @@ TensorSurvey Surveyor::survey() const {
   survey.first_nan = first_nan_;
   survey.first_infinite = first_infinite_;
   survey.is_infinite_above = is_infinite_above_;
-  survey.rows = channels_.rows();
-  survey.columns = channels_.columns();
   const Summary& summary = survey.summary;
+  survey.rows = channels_.rows(survey.largest());
+  survey.columns = channels_.columns(survey.largest());
+  add_bits(survey);
   if (summary.finite == 0) return survey;
   const auto finite = static_cast<double>(summary.finite);
   survey.rms = std::hypot(summary.mean, summary.deviation());
@@ -221,6 +304,17 @@ TensorSurvey Surveyor::survey() const {
   for (const auto& [out, share] : wanted) {
     // The middle of a bucket may lie beyond all elements.
     *out = std::min(quantile(magnitudes, summary.finite, share), largest);
+  }
+  for (const auto& [size, count] : magnitudes) {
+    if (size == 0) continue;
+    survey.least_size = std::min(size, largest);
+    break;
+  }
+  const double normal = least_normal(dtype_);
+  for (const auto& [lower, upper, count] : histogram.buckets) {
+    if (upper <= 0 && lower < 0) survey.negative += count;
+    const double outer = std::max(std::abs(lower), std::abs(upper));
+    if (outer > 0 && outer <= normal) survey.denormal += count;
   }
   survey.saturated = saturated_;
   if (const double limit = limit_of(dtype_); limit > 0 && is_exact) {

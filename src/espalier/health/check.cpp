@@ -1,0 +1,177 @@
+#include "espalier/health/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+// Keeps the beginning and the end of a long path, cut between characters.
+std::string shortened(std::string_view path) {
+  constexpr std::string_view kCut = "[...]";
+  if (path.size() <= HealthCheck::kMostPathBytes) return std::string(path);
+  const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
+  std::size_t head = (HealthCheck::kMostPathBytes - kCut.size()) / 2;
+  std::size_t tail = path.size() - head;
+  while (head > 0 && continues(head)) --head;
+  while (tail < path.size() && continues(tail)) ++tail;
+  std::string text(path.substr(0, head));
+  text += kCut;
+  text += path.substr(tail);
+  return text;
+}
+
+// "a/b" for "a~1b", as key paths escape a '/' in a key.
+std::string unescaped(std::string_view path) {
+  std::string name;
+  name.reserve(path.size());
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_escape = path.substr(i, 2) == "~0" || path.substr(i, 2) == "~1";
+    name += !is_escape ? path[i] : path[++i] == '1' ? '/' : '~';
+  }
+  return name;
+}
+
+// What a finding explains of its tensor: those are not told beside it.
+struct Explains {
+  HealthRule cause;
+  std::initializer_list<HealthRule> effects;
+};
+std::span<const Explains> explanations() {
+  using enum HealthRule;
+  static const Explains kAll[] = {
+      {kConstant, {kNorm}},
+      {kNan, {kFewValues, kDenormal}},
+      {kRun,
+       {kDeadRows, kDeadColumns, kEqualRows, kZeros, kFewValues, kUnevenRows, kLowRank, kNorm,
+        kSign, kSpike}},
+      {kDeadRows, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
+      {kDeadColumns, {kZeros, kUnevenRows, kLowRank, kNorm, kSpike}},
+      {kEqualRows, {kLowRank, kRepeated, kFewValues}},
+      {kFewValues, {kZeros, kLowBits, kEqualRows}},
+      {kZeros, {kUnevenRows, kNorm, kSpike, kSign, kLowRank}},
+      {kSpike, {kNorm}},
+      {kSaturated, {kOutlierElements, kSpike, kNorm, kUnevenRows}},
+      {kEnormous, {kOutlierElements, kSpike, kNorm, kUnevenRows, kLowRank}},
+      {kOutlierElements, {kSpike, kOutlierRows, kOutlierColumns, kUnevenRows, kNorm, kLowRank}},
+      {kOutlierRows, {kSpike, kUnevenRows, kNorm, kLowRank}},
+      {kOutlierColumns, {kSpike, kUnevenRows, kNorm, kLowRank}},
+      {kUnevenRows, {kNorm, kSpike}},
+      {kMoments, {kNorm}},
+      {kZeroMoments, {kMoments}},
+      {kNegativeSquares, {kMoments, kSign}},
+      {kEqualTensors, {kRepeated}},
+  };
+  return kAll;
+}
+
+// One finding of each rule and tensor, the worst, and none that another explains that is as bad.
+std::vector<Finding> without_effects(std::vector<Finding> all) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+  std::map<std::pair<std::string, HealthRule>, Severity> worst;
+  std::vector<Finding> once;
+  for (Finding& finding : all) {
+    if (worst.try_emplace({finding.path, finding.rule}, finding.severity).second) {
+      once.push_back(std::move(finding));
+    }
+  }
+  const auto is_explained = [&](const Finding& finding) {
+    const auto all_causes = explanations();
+    return std::any_of(all_causes.begin(), all_causes.end(), [&](const Explains& rule) {
+      const auto cause = worst.find({finding.path, rule.cause});
+      return cause != worst.end() && cause->second >= finding.severity &&
+             std::find(rule.effects.begin(), rule.effects.end(), finding.rule) !=
+                 rule.effects.end();
+    });
+  };
+  once.erase(std::remove_if(once.begin(), once.end(), is_explained), once.end());
+  return once;
+}
+
+}  // namespace
+
+void HealthCheck::add(std::uint64_t number, std::string_view path, TensorSurvey survey) {
+  Examinee examinee;
+  examinee.path = shortened(path);
+  examinee.name = unescaped(examinee.path);
+  if (is_scale_name(examinee.name)) {
+    const std::size_t end = examinee.name.size() - last_segment(examinee.name).size();
+    scaled_.insert(examinee.name.substr(0, end));
+  }
+  examinee.survey = std::move(survey);
+  anchors_ += examinee.survey.anchors.size();
+  tensors_.push_back({number, std::move(examinee)});
+  while (anchors_ > kMostAnchors) thin_anchors();
+}
+
+// By hash, so that the same bytes keep the same anchors.
+void HealthCheck::thin_anchors() {
+  ++thinned_;
+  anchors_ = 0;
+  for (Tensor& tensor : tensors_) {
+    auto& anchors = tensor.examinee.survey.anchors;
+    anchors.erase(std::remove_if(
+                      anchors.begin(), anchors.end(),
+                      [this](const Anchor& anchor) { return anchor.hash >> (64 - thinned_) != 0; }),
+                  anchors.end());
+    anchors.shrink_to_fit();
+    anchors_ += anchors.size();
+  }
+}
+
+void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
+  unreadable_.push_back({shortened(path), std::move(reason)});
+}
+
+void HealthCheck::add_number(std::string_view path, double value) {
+  if (std::isnan(value)) return nan_numbers_.push_back(shortened(path));
+  // Others are not kept: a hostile file has many.
+  if (is_step_name(path)) counters_.push_back({shortened(path), value});
+}
+
+std::vector<Finding> HealthCheck::findings() {
+  Findings found;
+  for (const auto& [path, reason] : unreadable_) {
+    found.add(HealthRule::kUnreadable, Severity::kFault, path, "cannot be read: " + reason);
+  }
+  for (const std::string& path : nan_numbers_) {
+    found.add(HealthRule::kNan, Severity::kWarning, path, "is NaN");
+  }
+  // Anchors of a tensor that came after the last thinning are as few only now.
+  if (thinned_ > 0) {
+    --thinned_;
+    thin_anchors();
+  }
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const Tensor& a, const Tensor& b) { return a.number < b.number; });
+  std::vector<Examinee> examinees;
+  examinees.reserve(tensors_.size());
+  for (Tensor& tensor : tensors_) examinees.push_back(std::move(tensor.examinee));
+  tensors_.clear();
+  const Cohort cohort(std::move(examinees));
+  judge_alone(cohort, scaled_, found);
+  judge_figures(cohort, found);
+  judge_shapes(cohort, found);
+  judge_copies(cohort, found);
+  judge_repeats(cohort, found);
+  judge_moments(cohort, found);
+  judge_steps(cohort, counters_, found);
+  std::map<std::string_view, std::size_t> order;
+  for (const Examinee& tensor : cohort.tensors()) order.try_emplace(tensor.path, order.size());
+  const auto place = [&](const Finding& finding) {
+    const auto at = order.find(finding.path);
+    return at == order.end() ? order.size() : at->second;
+  };
+  std::vector<Finding> findings = without_effects(found.take());
+  std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
+    return std::tuple(b.severity, a.rule, place(a)) < std::tuple(a.severity, b.rule, place(b));
+  });
+  return findings;
+}
+
+}  // namespace espalier

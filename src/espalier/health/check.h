@@ -1,0 +1,63 @@
+// Finds faults in the numbers of a checkpoint from the surveys of its tensors.
+#ifndef ESPALIER_HEALTH_CHECK_H_
+#define ESPALIER_HEALTH_CHECK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/health/finding.h"
+#include "espalier/health/rules.h"
+#include "espalier/health/tensor_survey.h"
+
+namespace espalier {
+
+/// Collects what is known of a checkpoint and finds what is wrong with it. Not thread-safe. Throws
+/// std::bad_alloc.
+class HealthCheck {
+ public:
+  /// Bytes of a path that are kept; a longer one is cut in the middle. A small hostile file may
+  /// have many tensors with paths of 16 KiB.
+  static constexpr std::size_t kMostPathBytes = 512;
+  /// Anchors that are kept: 64 MiB of them. Of more, those with the lowest hashes are.
+  static constexpr std::size_t kMostAnchors = std::size_t{1} << 22;
+
+  /// A tensor. `number` is its place among all, which may come in any order. Its name is the key
+  /// path of its first node.
+  void add(std::uint64_t number, std::string_view path, TensorSurvey survey);
+  /// A tensor that could not be read, and why.
+  void add_unreadable(std::string_view path, std::string reason);
+  /// A number of the tree that is no tensor. One that is neither NaN nor a step is ignored.
+  void add_number(std::string_view path, double value);
+
+  /// The findings, the worst first, then by rule, then in the order of the tensors. What follows
+  /// from another finding of the same tensor is left out. Takes the tensors: call it once.
+  std::vector<Finding> findings();
+
+ private:
+  struct Tensor {
+    std::uint64_t number = 0;
+    Examinee examinee;
+  };
+  struct Unreadable {
+    std::string path;
+    std::string reason;
+  };
+
+  void thin_anchors();
+
+  std::vector<Tensor> tensors_;
+  std::vector<Unreadable> unreadable_;
+  std::vector<Counter> counters_;
+  std::vector<std::string> nan_numbers_;
+  std::set<std::string, std::less<>> scaled_;  // containers with scales beside what they scale
+  std::size_t anchors_ = 0;
+  unsigned thinned_ = 0;  // bits of their hashes that are 0
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_HEALTH_CHECK_H_

@@ -1,0 +1,35 @@
+// What names add to what siblings say.
+#ifndef ESPALIER_HEALTH_NAMES_H_
+#define ESPALIER_HEALTH_NAMES_H_
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+namespace espalier {
+
+/// What a tensor is to an optimizer or a layer. Names and the relation of two tensors tell.
+enum class Role : unsigned char {
+  kPlain,   // a parameter, or anything else
+  kFirst,   // an average of gradients
+  kSquares  // an average of squares: never negative
+};
+
+/// The role that the segments of a key path give, as whole words. Segments end at '/' and '.'.
+Role role_of(std::string_view path);
+
+/// Whether a number whose path ends so may be a number of steps.
+bool is_step_name(std::string_view path);
+
+/// Whether a tensor beside others scales them.
+bool is_scale_name(std::string_view path);
+
+/// The last segment.
+std::string_view last_segment(std::string_view path);
+
+/// Calls `visit` with each segment.
+void for_each_segment(std::string_view path, const std::function<void(std::string_view)>& visit);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_HEALTH_NAMES_H_

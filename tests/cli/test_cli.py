@@ -986,6 +986,12 @@ class SeveralFiles(Cli):
         nodes = self.json("ls", self.path("sample"), "{model}", cwd=self.folder)["nodes"]
         self.assertEqual(len(nodes), 2)
         self.assertEqual(len(self.json("ls", self.path("sample"), "./model", cwd=self.folder)["files"]), 2)
+        # A folder is a checkpoint, too, unless it has the name of a key, as many have.
+        pathlib.Path(self.new("optimizer")).mkdir()
+        self.assertIn("nodes", self.json("ls", self.path("sample"), "optimizer", cwd=self.folder))
+        pathlib.Path(self.new("run")).mkdir()
+        entries = self.json("ls", self.path("sample"), "run", cwd=self.folder, expect=None)["files"]
+        self.assertEqual([entry["file"] for entry in entries], [self.path("sample"), "run"])
         # A file that is missing is no pattern, whatever its format; but a key may end like a file.
         endings = re.findall(r"(?<!with )\*(\.[.\w*]+)", self.text("help", "formats"))
         self.assertIn(".gguf", endings)

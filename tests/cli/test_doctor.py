@@ -4,6 +4,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_do
 """
 
 import array
+import json
 import pathlib
 import pickle
 import random
@@ -83,6 +84,25 @@ class Doctor(Writing):
             file.write(bytes([content[at] ^ 1]))
         found = self.json("doctor", self.new("model.espalier"), expect=CHECK_FAILED)["findings"]
         self.assertEqual([(f["rule"], f["path"]) for f in found], [("unreadable", "layers.2.q.weight")])
+
+    def test_what_lies_in_a_missing_file_is_a_fault(self):
+        first, second = sorted(self.tensors)[:4], sorted(self.tensors)[4:8]
+        for name, keys in ("model-00001-of-00002.safetensors", first), ("model-00002-of-00002.safetensors", second):
+            self.write(name, safetensors([(key, "F32", self.tensors[key][0], f32(self.values(key))) for key in keys], {}))
+        weights = {key: f"model-0000{1 + (key in second)}-of-00002.safetensors" for key in first + second}
+        index = self.write("model.safetensors.index.json", json.dumps({"metadata": {}, "weight_map": weights}).encode())
+        self.run_cli("doctor", index)
+        pathlib.Path(self.new("model-00002-of-00002.safetensors")).unlink()
+        [found] = self.json("doctor", index, expect=CHECK_FAILED)["findings"]
+        self.assertEqual((found["rule"], found["path"]), ("unreadable", second[0]))
+        self.assertRegex(found["text"], "model-00002-of-00002.safetensors.*; so are 3 more$")
+
+    def test_what_is_not_judged_is_said(self):
+        file = self.file()
+        self.assertNotIn("judged", self.text("doctor", file))
+        self.assertTrue(self.text("doctor", file, "layers.0.*").endswith(
+            "; 1 matrix is like no other: size and sign are not judged; compared with each other alone\n"))
+        self.assertEqual(self.json("doctor", file, "layers.[01].*")["alone"], 2)
 
     def test_notes(self):
         self.tensors["layers.0.lora_B.weight"] = ([8, 8], [0.0] * 64)

@@ -22,6 +22,7 @@
 #include "cli/terminal/values.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
+#include "espalier/format/all_notes.h"
 #include "espalier/health/check.h"
 #include "espalier/notes.h"
 #include "espalier/report/node_paths.h"
@@ -50,6 +51,10 @@ struct Examination {
   /// Tensors without elements that can be looked at: placeholders and opaque blocks.
   std::uint64_t placeholders = 0;
   std::uint64_t opaque = 0;
+  /// Matrices that no other tensor resembles, of which size and sign are not judged.
+  std::uint64_t alone = 0;
+  /// Whether tensors were left out, which others are then not compared with.
+  bool is_of_some = false;
 
   std::uint64_t count(Severity severity) const {
     return static_cast<std::uint64_t>(
@@ -86,11 +91,40 @@ std::optional<double> number_of(const NodeRef& node) {
   return std::nullopt;
 }
 
+// Placeholders whose elements the opener could not find, because a file is damaged or missing.
+// Notes say why: those of a tensor, or else the last one of the whole file.
+void add_lost(const AllNotes& notes, const std::vector<std::string>& placeholders,
+              HealthCheck& check) {
+  std::map<std::string_view, std::string_view> of_path;
+  std::string_view of_file;
+  for (const Note& note : notes.listed) {
+    if (note.kind != Note::Kind::kLoss) continue;
+    (note.path.empty() ? of_file : of_path[note.path]) = note.message;
+  }
+  std::vector<std::string_view> others;
+  for (const std::string& path : placeholders) {
+    const auto own = of_path.find(path);
+    if (own == of_path.end()) {
+      others.emplace_back(path);
+    } else {
+      check.add_unreadable(path, std::string(own->second));
+    }
+  }
+  if (others.empty() || of_file.empty()) return;
+  std::string reason(of_file);
+  if (others.size() > 1) {
+    reason += fmt::format("; so {} {} more", others.size() == 2 ? "is" : "are", others.size() - 1);
+  }
+  check.add_unreadable(others.front(), std::move(reason));
+}
+
 Result<Examination> examine(const CheckpointFile& file, const std::vector<std::uint32_t>& nodes,
                             unsigned threads) {
   Examination examination;
   std::vector<std::uint32_t> first_nodes;
   std::vector<std::uint32_t> numbers;
+  std::vector<std::string> placeholders;
+  const NodePaths paths(file.checkpoint());
   std::vector<bool> seen(file.checkpoint().tensor_count());
   for (const std::uint32_t number : nodes) {
     const NodeRef node(&file.checkpoint().catalog(), number);
@@ -99,7 +133,7 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
     if (!tensor || seen[tensor->number()]) continue;
     seen[tensor->number()] = true;
     if (tensor->is_placeholder()) {
-      ++examination.placeholders;
+      placeholders.push_back(paths.path(number));
       continue;
     }
     examination.opaque += tensor->dtype() == DType::kOpaque ? 1 : 0;
@@ -110,7 +144,6 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
   ProgressBar progress("examining", examination.bytes);
   HealthCheck check;
   std::mutex adding;
-  const NodePaths paths(file.checkpoint());
   std::vector<std::optional<Error>> errors(first_nodes.size());
   std::vector<ChunkGroupBuffer> buffers(thread_count(threads));
   auto done = parallel_for(
@@ -135,7 +168,11 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
   for (const std::uint32_t number : numbers) {
     check.add_number(paths.path(number), *number_of({&file.checkpoint().catalog(), number}));
   }
+  add_lost(all_notes(file.checkpoint().catalog()), placeholders, check);
+  examination.placeholders = placeholders.size();
   examination.findings = check.findings();
+  examination.alone = check.alone();
+  examination.is_of_some = std::find(seen.begin(), seen.end(), false) != seen.end();
   return examination;
 }
 
@@ -153,6 +190,11 @@ std::string summary_of(const Examination& examination) {
   if (examination.placeholders > 0) {
     text += fmt::format("; {} without elements", counted(examination.placeholders, "placeholder"));
   }
+  if (examination.alone > 0) {
+    text += fmt::format("; {} {} like no other: size and sign are not judged", examination.alone,
+                        examination.alone == 1 ? "matrix is" : "matrices are");
+  }
+  if (examination.is_of_some) text += "; compared with each other alone";
   if (examination.opaque > 0) {
     text += fmt::format("; {} of blocks that are not decoded: compared for equality only",
                         counted(examination.opaque, "tensor"));
@@ -191,6 +233,7 @@ void write_json(JsonWriter& json, const DoctorOptions& options, const Catalog& c
   json.member("bytes", examination.bytes);
   json.member("placeholders", examination.placeholders);
   json.member("opaque", examination.opaque);
+  json.member("alone", examination.alone);
   for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
     json.member(std::string(severity_name(severity)) + "s", examination.count(severity));
   }

@@ -31,6 +31,11 @@ bool exists_as_file(const std::string& name) {
   return fs::is_regular_file(name, error);
 }
 
+bool is_folder(const std::string& name) {
+  std::error_code error;
+  return fs::is_directory(name, error);
+}
+
 // Whether a name ends as those of the files of some format do.
 bool has_checkpoint_ending(const std::string& argument) {
   const std::string name = fs::path(argument).filename().string();
@@ -64,7 +69,8 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
     // "ftp://host/x" is no pattern, and its message must not quote a password.
     const bool has_scheme = !check_scheme(argument);
     const bool is_by_ending = !exists && !is_url(argument) && !has_scheme;
-    if (is_by_ending && !has_checkpoint_ending(argument)) {
+    // Many folders are called "model", and so are many keys.
+    if (is_by_ending && !has_checkpoint_ending(argument) && !is_folder(argument)) {
       told.patterns.push_back(argument);
       continue;
     }

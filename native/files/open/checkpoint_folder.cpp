@@ -270,7 +270,12 @@ Result<fs::path> file_to_open(const fs::path& path) {
                 "this is in the folder of a save of Orbax that has not finished, as " +
                     std::string(mark) + " in its name says; open an earlier step");
   }
-  if (!fs::is_directory(path, error)) return path;
+  if (!fs::is_directory(path, error)) {
+    // What TensorFlow calls a checkpoint is no file, but how the names of its files begin.
+    fs::path index = path;
+    index += ".index";
+    return !fs::exists(path, error) && fs::exists(index, error) ? index : path;
+  }
   std::vector<fs::path> found;
   for (const std::string_view name : {kDistributedRoot, kDistributed}) {
     if (fs::exists(path / name, error)) found.push_back(path / name);

@@ -154,6 +154,11 @@ std::vector<Finding> HealthCheck::findings() {
   for (Tensor& tensor : tensors_) examinees.push_back(std::move(tensor.examinee));
   tensors_.clear();
   const Cohort cohort(std::move(examinees));
+  alone_ = static_cast<std::uint64_t>(
+      std::count_if(cohort.tensors().begin(), cohort.tensors().end(), [&](const Examinee& tensor) {
+        return tensor.survey.is_judged() && tensor.survey.view.is_matrix() &&
+               !cohort.has_siblings(tensor);
+      }));
   judge_alone(cohort, scaled_, found);
   judge_figures(cohort, found);
   judge_shapes(cohort, found);

@@ -36,6 +36,8 @@ class HealthCheck {
   /// The findings, the worst first, then by rule, then in the order of the tensors. What follows
   /// from another finding of the same tensor is left out. Takes the tensors: call it once.
   std::vector<Finding> findings();
+  /// After findings(): matrices without siblings, of which few rules tell anything.
+  std::uint64_t alone() const { return alone_; }
 
  private:
   struct Tensor {
@@ -54,6 +56,7 @@ class HealthCheck {
   std::vector<Counter> counters_;
   std::vector<std::string> nan_numbers_;
   std::set<std::string, std::less<>> scaled_;  // containers with scales beside what they scale
+  std::uint64_t alone_ = 0;
   std::size_t anchors_ = 0;
   unsigned thinned_ = 0;  // bits of their hashes that are 0
 };

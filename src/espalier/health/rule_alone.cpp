@@ -235,10 +235,10 @@ class Alone {
       return;
     }
     add(HealthRule::kRun, Severity::kWarning,
-        grouped(runs.size) + " elements in a row (" +
-            grouped(runs.size * (dtype_bits(survey_.dtype) / 8)) + " bytes) are the same, from " +
-            index_text(runs.begin, survey_.shape) + " to " +
-            index_text(runs.begin + runs.size - 1, survey_.shape) +
+        grouped(runs.size) + " successive elements (" +
+            grouped(runs.size * (dtype_bits(survey_.dtype) / 8)) + " bytes) are " +
+            (runs.is_zero ? "0" : "the same") + ", from " + index_text(runs.begin, survey_.shape) +
+            " to " + index_text(runs.begin + runs.size - 1, survey_.shape) +
             (is_whole ? "" : ": not whole rows"),
         runs.begin);
   }

@@ -24,7 +24,7 @@ void RunFinder::find(ByteSpan packed) {
     elements_ += count;
     return;
   }
-  if (elements_ + i - begin_ >= least_) record(runs_, begin_, elements_ + i - begin_);
+  if (elements_ + i - begin_ >= least_) record(runs_, begin_, elements_ + i - begin_, value_ == 0);
   const auto stretch = static_cast<std::size_t>(least_ / 2);
   while (i + stretch <= count) {
     const bool may_be_one = at(i) == at(i + stretch - 1) && at(i) == at(i + stretch / 2);
@@ -41,7 +41,7 @@ void RunFinder::find(ByteSpan packed) {
       elements_ += count;
       return;
     }
-    if (last - first >= least_) record(runs_, elements_ + first, last - first);
+    if (last - first >= least_) record(runs_, elements_ + first, last - first, at(first) == 0);
     i = last;
   }
   // The end may begin a run, which may begin before the last stretch did.
@@ -66,17 +66,20 @@ void RunFinder::add(ByteSpan packed) {
   }
 }
 
-void RunFinder::record(Runs& runs, std::uint64_t begin, std::uint64_t size) {
+void RunFinder::record(Runs& runs, std::uint64_t begin, std::uint64_t size, bool is_zero) {
   ++runs.count;
   runs.elements += size;
   if (size <= runs.size) return;
   runs.begin = begin;
   runs.size = size;
+  runs.is_zero = is_zero;
 }
 
 Runs RunFinder::runs() const {
   Runs runs = runs_;
-  if (elements_ > begin_ && elements_ - begin_ >= least_) record(runs, begin_, elements_ - begin_);
+  if (elements_ > begin_ && elements_ - begin_ >= least_) {
+    record(runs, begin_, elements_ - begin_, value_ == 0);
+  }
   return runs;
 }
 

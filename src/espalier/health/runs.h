@@ -17,6 +17,8 @@ struct Runs {
   /// The longest, and the first of these.
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
+  /// Whether all bits of its elements are 0.
+  bool is_zero = false;
 };
 
 inline constexpr std::size_t kLeastRunBytes = 4096;
@@ -34,7 +36,7 @@ class RunFinder {
  private:
   template <class Bits>
   void find(ByteSpan packed);
-  static void record(Runs& runs, std::uint64_t begin, std::uint64_t size);
+  static void record(Runs& runs, std::uint64_t begin, std::uint64_t size, bool is_zero);
 
   std::size_t width_;
   std::uint64_t least_;

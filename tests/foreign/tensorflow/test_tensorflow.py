@@ -72,6 +72,15 @@ class TensorFlow(unittest.TestCase):
         self.assertEqual((code, said["verdict"]), (6, "incomplete"))
         self.assertEqual(run("ls", folder / "ckpt.index").returncode, 0)
 
+    def test_the_name_that_tensorflow_gives(self):
+        folder = self.copy("objects")
+        index = next(folder.glob("*.index"))
+        name = index.with_suffix("")
+        self.assertEqual(run("ls", name).stdout, run("ls", index).stdout)
+        # What is there is what was meant.
+        name.mkdir()
+        self.assertNotEqual(run("ls", name).returncode, 0)
+
     def test_folders(self):
         """A SavedModel, its folder of variables, and the text that names the newest checkpoint."""
         model = self.copy("saved_model")

@@ -1,5 +1,6 @@
 // Surveys the tensors of a checkpoint and checks its health: what Checkpoint.examine() does. Loaded at its first use.
 import { DTYPES } from '../core/names.js'
+import { readNotes } from '../core/notes.js'
 import type { Stored } from '../engine/engine.js'
 import type { Examiner, SurveyJob } from '../engine/examiner.js'
 import { LocalExaminer } from '../engine/local-examiner.js'
@@ -82,6 +83,7 @@ export async function examine(opened: Opened, all: Iterable<Tensor>, numbers: It
       onProgress?.({ loaded: before, total })
     }
     for (const number of numbers) examiner.tellFact(number)
+    for (const lost of lostAmong(unexamined, opened)) examiner.tellFact(lost)
     return { surveys, findings: await examiner.findings(), unexamined, bytes: before }
   } finally {
     examiner.close()
@@ -92,6 +94,25 @@ async function start({ engine, engineInput }: Opened, { worker, signal }: Examin
   const { WorkerEngine } = await loadRemote()
   if (worker ?? engine instanceof WorkerEngine) return WorkerEngine.start(undefined, engineInput)
   return LocalExaminer.load(engineInput(), signal)
+}
+
+/**
+ * Placeholders whose elements the opener could not find, because a file is damaged or missing. Notes say why: those of a
+ * tensor, or else the last one of the whole file. As `espalier doctor` has it.
+ */
+function lostAmong(unexamined: readonly Unexamined[], { tree }: Opened): { path: string; reason: string }[] {
+  const reasons = new Map(readNotes(tree).listed.flatMap(({ kind, path, message }) => (kind === 'loss' ? [[path, message]] : [])))
+  const ofFile = reasons.get('')
+  const lost: { path: string; reason: string }[] = []
+  const others: string[] = []
+  for (const { tensor, reason } of unexamined) {
+    const own = reason === 'placeholder' ? reasons.get(tensor.path) : undefined
+    if (own !== undefined) lost.push({ path: tensor.path, reason: own })
+    else if (reason === 'placeholder') others.push(tensor.path)
+  }
+  const more = others.length - 1
+  if (more >= 0 && ofFile !== undefined) lost.push({ path: others[0]!, reason: more === 0 ? ofFile : `${ofFile}; so ${more === 1 ? 'is' : 'are'} ${more} more` })
+  return lost
 }
 
 /** Each tensor at its first node, in the order of the file. */

@@ -46,9 +46,11 @@ const PATIENCE = 60_000
  */
 function look(page, file) {
   const name = file.split('/').pop()
+  // Files of Orbax have the same names in every folder.
+  const shown = /^(_CHECKPOINT_METADATA|_METADATA|manifest\.ocdbt)$/.test(name) ? file.split('/').slice(-2).join('/') : name
   const address = isInFolder(file) ? `tests/corrupt/files/${file}` : ''
   const bytes = readFileSync(join(testFiles, 'corrupt/files', file)).toString('base64')
-  const looked = page.evaluate(async (name, address, bytes, patience) => {
+  const looked = page.evaluate(async (name, shown, address, bytes, patience) => {
     const find = (selector) => document.querySelector(selector)
     const press = (text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click()
     const until = (what, see) => new Promise((resolve, reject) => {
@@ -73,8 +75,8 @@ function look(page, file) {
     }
     const problem = await until('the file or a problem', () => {
       const alert = find('.problem')
-      if (alert?.querySelector('h2').textContent === `${name} cannot be opened`) return alert
-      return find('.files .is-current button')?.textContent === name && find('[aria-level]')
+      if (alert?.querySelector('h2').textContent === `${shown} cannot be opened`) return alert
+      return find('.files .is-current button')?.textContent === shown && find('[aria-level]')
     })
     if (problem.matches('.problem')) {
       const text = problem.textContent
@@ -95,7 +97,7 @@ function look(page, file) {
     find('[aria-label^=Close]').click()
     await until('the end', () => find('.welcome'))
     return { verified }
-  }, name, address, bytes, PATIENCE)
+  }, name, shown, address, bytes, PATIENCE)
   let late
   const hung = new Promise((_, reject) => {
     late = setTimeout(() => reject(new Error(`${file} hangs the page`)), PATIENCE * 1.5)

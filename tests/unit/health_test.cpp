@@ -402,6 +402,16 @@ TEST_CASE("numbers that are no tensors, and averages of squares") {
   CHECK(found[1].text == "is NaN");
 }
 
+TEST_CASE("very many numbers are kept in part, and the others counted") {
+  HealthCheck check;
+  for (std::size_t i = 0; i < HealthCheck::kMostNumbers + 5; ++i) {
+    check.add_number("a/" + std::to_string(i), kNan);
+  }
+  const std::vector<Finding> found = check.findings();
+  REQUIRE(found.size() == HealthCheck::kMostNumbers);
+  CHECK(found.back().text == "is NaN, and so are 5 further numbers");
+}
+
 TEST_CASE("a key that holds a whole path has the kind of that path") {
   for (const char* separator : {"/", "~1"}) {
     HealthCheck check;

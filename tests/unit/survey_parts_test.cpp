@@ -209,6 +209,7 @@ TEST_CASE("channels: what is dead, and where") {
   CHECK(rows.dead_inside == 2);
   CHECK(rows.live[0] == (((std::uint64_t{1} << 48) - 1) & ~std::uint64_t{0x181}));
   CHECK(channels({}).dead_inside == 0);
+  CHECK(channels({}).live.empty());
   CHECK(channels({5}).first_dead == 5);
 }
 

@@ -137,7 +137,9 @@ Channels ChannelMeter::columns(double largest) const {
   for (std::size_t i = 0; i < columns_; ++i) {
     norms[i] = norm_of(column_squares_[i], column_max_[i]);
   }
-  return summarize(std::move(norms), largest);
+  Channels columns = summarize(std::move(norms), largest);
+  columns.live = {};
+  return columns;
 }
 
 Channels ChannelMeter::summarize(std::vector<float> norms, double largest) {
@@ -157,6 +159,7 @@ Channels ChannelMeter::summarize(std::vector<float> norms, double largest) {
   const auto last =
       std::find_if(norms.rbegin(), norms.rend(), [](float norm) { return norm != 0; });
   channels.dead_at_end = static_cast<std::uint64_t>(last - norms.rbegin());
+  if (channels.dead == 0 || channels.dead == channels.count) channels.live = {};
   const bool is_first_dead = channels.dead > 0 && channels.first_dead == 0;
   if (channels.dead < channels.count) {
     channels.dead_inside = channels.dead - channels.dead_at_end - (is_first_dead ? 1 : 0);

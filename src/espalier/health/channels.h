@@ -55,7 +55,8 @@ struct Channels {
   std::optional<LoudChannels> loud;
   /// Those that stand out even if nothing is known of others: not if the first is the loudest.
   std::optional<LoudChannels> loud_alone;
-  /// A bit for each, from the lowest of the first word on: whether it is live.
+  /// A bit for each row, from the lowest of the first word on: whether it is live. Empty if all
+  /// are, or none, and for columns.
   std::vector<std::uint64_t> live;
 };
 

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "espalier/health/wording.h"
+
 namespace espalier {
 namespace {
 
@@ -129,9 +131,16 @@ void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
 }
 
 void HealthCheck::add_number(std::string_view path, double value) {
-  if (std::isnan(value)) return nan_numbers_.push_back(shortened(path));
-  // Others are not kept: a hostile file has many.
-  if (is_step_name(path)) counters_.push_back({shortened(path), value});
+  // A hostile file has many of both.
+  if (std::isnan(value)) {
+    if (nan_numbers_.size() == kMostNumbers) {
+      ++further_nans_;
+    } else {
+      nan_numbers_.push_back(shortened(path));
+    }
+  } else if (is_step_name(path) && counters_.size() < kMostNumbers) {
+    counters_.push_back({shortened(path), value});
+  }
 }
 
 std::vector<Finding> HealthCheck::findings() {
@@ -140,7 +149,11 @@ std::vector<Finding> HealthCheck::findings() {
     found.add(HealthRule::kUnreadable, Severity::kFault, path, "cannot be read: " + reason);
   }
   for (const std::string& path : nan_numbers_) {
-    found.add(HealthRule::kNan, Severity::kWarning, path, "is NaN");
+    const bool is_last = &path == &nan_numbers_.back();
+    found.add(HealthRule::kNan, Severity::kWarning, path,
+              is_last && further_nans_ > 0
+                  ? "is NaN, and so are " + grouped(further_nans_) + " further numbers"
+                  : "is NaN");
   }
   // Anchors of a tensor that came after the last thinning are as few only now.
   if (thinned_ > 0) {

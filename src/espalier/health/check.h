@@ -24,6 +24,9 @@ class HealthCheck {
   static constexpr std::size_t kMostPathBytes = 512;
   /// Anchors that are kept: 64 MiB of them. Of more, those with the lowest hashes are.
   static constexpr std::size_t kMostAnchors = std::size_t{1} << 22;
+  /// Numbers of the tree that are kept: of those that are NaN, and of those that count steps. Of
+  /// more, the first are.
+  static constexpr std::size_t kMostNumbers = 10000;
 
   /// A tensor. `number` is its place among all, which may come in any order. Its name is the key
   /// path of its first node.
@@ -55,6 +58,7 @@ class HealthCheck {
   std::vector<Unreadable> unreadable_;
   std::vector<Counter> counters_;
   std::vector<std::string> nan_numbers_;
+  std::uint64_t further_nans_ = 0;
   std::set<std::string, std::less<>> scaled_;  // containers with scales beside what they scale
   std::uint64_t alone_ = 0;
   std::size_t anchors_ = 0;

@@ -89,6 +89,25 @@ Hashed by_all_but_one_segment(std::span<const Examinee> tensors) {
   return hashed;
 }
 
+bool has_trait(const TensorSurvey& survey, Trait trait) {
+  switch (trait) {
+    case Trait::kZero:
+      return survey.is_zero();
+    case Trait::kConstant:
+      return survey.is_constant();
+    case Trait::kRuns:
+      return survey.runs.count > 0;
+    case Trait::kZeros:
+      return survey.summary.zeros > 0;
+    case Trait::kDeadRows:
+      return survey.rows.dead > 0;
+    case Trait::kDeadColumns:
+      return survey.columns.dead > 0;
+    default:
+      return survey.equal_rows.repeated > 0;
+  }
+}
+
 }  // namespace
 
 Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
@@ -108,6 +127,7 @@ Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
   }
   find_roles();
   find_siblings();
+  count_traits();
 }
 
 // Moments without names: one of two has no negative element and is skew, the other has both signs.
@@ -185,7 +205,9 @@ void Cohort::find_siblings() {
   }
   std::map<std::tuple<Shape, DType, Role>, std::uint32_t> groups_of_shape;
   const auto add = [this](SiblingLevel level, std::vector<std::uint32_t> members) {
-    groups_.push_back({level, std::move(members)});
+    SiblingGroup& group = groups_.emplace_back();
+    group.level = level;
+    group.members = std::move(members);
     return static_cast<std::uint32_t>(groups_.size() - 1);
   };
   for (auto& [key, members] : by_kind) {
@@ -208,6 +230,24 @@ void Cohort::find_siblings() {
       if (is_new) at->second = add(SiblingLevel::kShape, alike);
       tensors_[i].group = at->second;
     }
+  }
+}
+
+void Cohort::count_traits() {
+  for (SiblingGroup& group : groups_) {
+    for (const std::uint32_t i : group.members) {
+      const TensorSurvey& survey = tensors_[i].survey;
+      for (std::size_t trait = 0; trait < kTraits; ++trait) {
+        group.counts[trait] += has_trait(survey, static_cast<Trait>(trait)) ? 1 : 0;
+      }
+      if (group.members.size() < kSiblings || survey.is_constant() || survey.view.rank < 2) {
+        continue;
+      }
+      group.loudest_rows.push_back(survey.rows.greatest);
+      group.loudest_columns.push_back(survey.columns.greatest);
+    }
+    std::sort(group.loudest_rows.begin(), group.loudest_rows.end());
+    std::sort(group.loudest_columns.begin(), group.loudest_columns.end());
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_HEALTH_COHORT_H_
 #define ESPALIER_HEALTH_COHORT_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -37,10 +38,28 @@ struct Examinee {
   std::uint32_t group = 0;
 };
 
+/// What siblings may have in common.
+enum class Trait : std::uint8_t {
+  kZero,      // all elements are zero
+  kConstant,  // all are equal
+  kRuns,
+  kZeros,  // some elements are zero
+  kDeadRows,
+  kDeadColumns,
+  kEqualRows,
+};
+inline constexpr std::size_t kTraits = 7;
+
 struct SiblingGroup {
   SiblingLevel level = SiblingLevel::kNone;
   /// Numbers of tensors, in order; the tensor itself is one of them.
   std::vector<std::uint32_t> members;
+  /// How many have each trait. Counted once: a hostile file has very many siblings.
+  std::array<std::uint32_t, kTraits> counts{};
+  /// The greatest norms of the rows and of the columns of those that are not constant, in medians
+  /// and in order.
+  std::vector<double> loudest_rows;
+  std::vector<double> loudest_columns;
 };
 
 /// An average of gradients and that of their squares.
@@ -67,13 +86,11 @@ class Cohort {
     return kinds_.at(tensor.kind.id);
   }
   std::span<const MomentPair> moments() const { return moments_; }
-  /// The share of its siblings, itself one of them, that `has` is true of.
-  template <class Has>
-  double share(const Examinee& tensor, Has has) const {
+  /// The share of its siblings, itself one of them, that have a trait.
+  double share(const Examinee& tensor, Trait trait) const {
     const SiblingGroup& group = siblings_of(tensor);
-    std::size_t count = 0;
-    for (const std::uint32_t member : group.members) count += has(tensors_[member]) ? 1 : 0;
-    return static_cast<double>(count) / static_cast<double>(group.members.size());
+    return static_cast<double>(group.counts[static_cast<std::size_t>(trait)]) /
+           static_cast<double>(group.members.size());
   }
   bool has_siblings(const Examinee& tensor) const {
     return siblings_of(tensor).members.size() >= kSiblings;
@@ -82,6 +99,7 @@ class Cohort {
  private:
   void find_roles();
   void find_siblings();
+  void count_traits();
 
   std::vector<Examinee> tensors_;
   std::vector<SiblingGroup> groups_;

@@ -90,8 +90,9 @@ class Alone {
     judge_dead();
     judge_equal_rows();
     if (has_spike) return;
-    judge_loud(survey_.rows, &TensorSurvey::rows, HealthRule::kOutlierRows, "row");
-    judge_loud(survey_.columns, &TensorSurvey::columns, HealthRule::kOutlierColumns, "column");
+    const SiblingGroup& group = cohort_.siblings_of(tensor_);
+    judge_loud(survey_.rows, group.loudest_rows, HealthRule::kOutlierRows, "row");
+    judge_loud(survey_.columns, group.loudest_columns, HealthRule::kOutlierColumns, "column");
   }
 
  private:
@@ -100,20 +101,15 @@ class Alone {
     found_.add(rule, severity, tensor_.path, std::move(text), at);
   }
 
-  template <class Has>
-  double share(Has has) const {
-    return cohort_.share(tensor_, [&](const Examinee& other) { return has(other.survey); });
-  }
+  double share(Trait trait) const { return cohort_.share(tensor_, trait); }
 
   // Siblings decide: what most have is how the model was made. Without siblings, `alone`.
   struct Verdict {
     Severity severity;
     std::string as_in;  // ", as in 12 of the 12 of its kind"
   };
-  template <class Has>
-  Verdict verdict(Severity alone, Has has) const {
+  Verdict verdict(Severity alone, double of_kind) const {
     if (!has_siblings_) return {alone, {}};
-    const double of_kind = share(has);
     const SiblingGroup& group = cohort_.siblings_of(tensor_);
     if (of_kind >= kMostOfKind) {
       const auto all = static_cast<double>(group.members.size());
@@ -168,8 +164,7 @@ class Alone {
     if (is_matrix && level == SiblingLevel::kShape) return;
     // Zero among ones is as odd as zero among random numbers.
     const bool is_zero = survey_.is_zero();
-    const double of_kind = share(
-        [&](const TensorSurvey& other) { return is_zero ? other.is_zero() : other.is_constant(); });
+    const double of_kind = share(is_zero ? Trait::kZero : Trait::kConstant);
     const bool is_rare = of_kind <= kFewOfKind;
     // A vector of ones or zeros is how many a layer begins.
     if (!is_matrix && !is_rare) return;
@@ -227,9 +222,9 @@ class Alone {
       is_whole = is_whole || is_of_blocks(block);
     }
     const bool is_torn = !is_whole && survey_.view.rank >= 2 && runs.count <= kFewRuns;
-    const bool is_rare =
-        has_siblings_ && cohort_.siblings_of(tensor_).level == SiblingLevel::kNumber &&
-        share([](const TensorSurvey& other) { return other.runs.count > 0; }) <= kFewOfKind;
+    const bool is_rare = has_siblings_ &&
+                         cohort_.siblings_of(tensor_).level == SiblingLevel::kNumber &&
+                         share(Trait::kRuns) <= kFewOfKind;
     if (!is_rare &&
         (!is_torn || survey_.summary.zeros > runs.elements + survey_.elements / kOneOfSparse)) {
       return;
@@ -251,7 +246,7 @@ class Alone {
         survey_.size_99 >= survey_.median_size * kMostOfVector) {
       return;
     }
-    if (share([](const TensorSurvey& other) { return other.summary.zeros > 0; }) > 0.5) return;
+    if (share(Trait::kZeros) > 0.5) return;
     add(HealthRule::kZerosInVector, Severity::kWarning,
         share_text(zeros, survey_.elements, "is", "are") + " 0, and no other is nearer to 0 than " +
             rough(survey_.least_size));
@@ -277,22 +272,20 @@ class Alone {
 
   void judge_dead() {
     if (survey_.elements < kLeastMatrix) return;
-    const auto judge = [&](const Channels& channels, Channels TensorSurvey::*of, HealthRule rule,
-                           bool is_padding, const char* name) {
+    const auto judge = [&](const Channels& channels, Trait trait, HealthRule rule, bool is_padding,
+                           const char* name) {
       if (channels.dead == 0 || channels.dead == channels.count) return;
       const bool is_usual = is_padding || is_sparse() || channels.dead * 2 > channels.count;
-      const Verdict found =
-          verdict(is_usual ? Severity::kNote : Severity::kWarning,
-                  [&](const TensorSurvey& other) { return (other.*of).dead > 0; });
+      const Verdict found = verdict(is_usual ? Severity::kNote : Severity::kWarning, share(trait));
       add(rule, channels.dead == 1 ? Severity::kNote : found.severity,
           grouped(channels.dead) + " of " + grouped(channels.count) + " " + name +
               (channels.dead == 1 ? "s is zero: number " : "s are zero, the first is number ") +
               grouped(channels.first_dead) + found.as_in,
           channels.first_dead);
     };
-    judge(survey_.rows, &TensorSurvey::rows, HealthRule::kDeadRows,
+    judge(survey_.rows, Trait::kDeadRows, HealthRule::kDeadRows,
           survey_.rows.dead_inside < kSomeDead, "row");
-    judge(survey_.columns, &TensorSurvey::columns, HealthRule::kDeadColumns,
+    judge(survey_.columns, Trait::kDeadColumns, HealthRule::kDeadColumns,
           survey_.columns.dead < kSomeDead || survey_.columns.dead == survey_.columns.dead_at_end,
           "column");
   }
@@ -307,8 +300,7 @@ class Alone {
                           rows.repeated < std::max<std::uint64_t>(3, count / 100) ||
                           (rows.repeated * 2 > count && count < kFewRows);
     const Verdict found =
-        verdict(is_usual ? Severity::kNote : Severity::kWarning,
-                [](const TensorSurvey& other) { return other.equal_rows.repeated > 0; });
+        verdict(is_usual ? Severity::kNote : Severity::kWarning, share(Trait::kEqualRows));
     add(HealthRule::kEqualRows, found.severity,
         grouped(rows.repeated + 1) + " of " + grouped(count) +
             " rows are the same as others, the first is number " + grouped(rows.first) +
@@ -316,14 +308,15 @@ class Alone {
         rows.first);
   }
 
-  void judge_loud(const Channels& channels, Channels TensorSurvey::*of, HealthRule rule,
+  void judge_loud(const Channels& channels, const std::vector<double>& loudest, HealthRule rule,
                   const char* name) {
     const auto& loud = has_siblings_ ? channels.loud : channels.loud_alone;
     if (!loud) return;
-    const double half = std::sqrt(loud->ratio);
-    const Verdict found = verdict(Severity::kWarning, [&](const TensorSurvey& other) {
-      return !other.is_constant() && (other.*of).greatest > half;
-    });
+    // Those whose loudest is at least half as far from the median.
+    const auto others =
+        loudest.end() - std::upper_bound(loudest.begin(), loudest.end(), std::sqrt(loud->ratio));
+    const auto all = static_cast<double>(cohort_.siblings_of(tensor_).members.size());
+    const Verdict found = verdict(Severity::kWarning, static_cast<double>(others) / all);
     std::string text;
     if (loud->count == 1) {
       text = std::string(name) + " " + grouped(loud->first) + " has " + rough(loud->ratio) +

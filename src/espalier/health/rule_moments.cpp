@@ -37,7 +37,11 @@ bool is_all_zero(const TensorSurvey& survey) { return survey.elements > 0 && sur
 
 // Rows that are live in the first and dead in the second, if both have as many.
 std::uint64_t rows_without(const Channels& first, const Channels& second) {
-  if (first.count != second.count) return 0;
+  if (first.count != second.count || second.dead == 0) return 0;
+  // Without bits all are live, or none.
+  if (first.dead == first.count) return 0;
+  if (first.live.empty()) return second.dead;
+  if (second.live.empty()) return first.count - first.dead;
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < first.live.size(); ++i) {
     count += static_cast<std::uint64_t>(std::popcount(first.live[i] & ~second.live[i]));

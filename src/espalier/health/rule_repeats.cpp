@@ -64,9 +64,17 @@ void judge_repeats(const Cohort& cohort, Findings& found) {
       if (first == i) ++within[i];
     }
   }
+  // Those that repeat something, and how many of them each group of siblings has.
   std::set<std::uint32_t> repeating;
   for (const auto& [shift, stretch] : stretches) {
     if (stretch.anchors >= kLeastAnchors) repeating.insert(std::get<1>(shift));
+  }
+  std::vector<std::size_t> of_group;
+  of_group.reserve(cohort.groups().size());
+  for (const SiblingGroup& group : cohort.groups()) {
+    of_group.push_back(static_cast<std::size_t>(
+        std::count_if(group.members.begin(), group.members.end(),
+                      [&](std::uint32_t i) { return repeating.count(i) > 0; })));
   }
   for (const auto& [shift, stretch] : stretches) {
     const auto& [first, second, distance] = shift;
@@ -90,9 +98,9 @@ void judge_repeats(const Cohort& cohort, Findings& found) {
       // An average, or an earlier state: rows that were not trained are still the same.
       if (distance == 0 && !(a.kind == b.kind)) continue;
     }
-    const bool is_usual = cohort.has_siblings(b) && cohort.share(b, [&](const Examinee& other) {
-      return repeating.count(static_cast<std::uint32_t>(&other - cohort.tensors().data())) > 0;
-    }) > kFewRepeating;
+    const auto members = static_cast<double>(cohort.siblings_of(b).members.size());
+    const bool is_usual =
+        cohort.has_siblings(b) && static_cast<double>(of_group[b.group]) > kFewRepeating * members;
     const auto from =
         static_cast<std::uint64_t>(static_cast<std::int64_t>(stretch.begin) - distance);
     found.add(HealthRule::kRepeated, is_usual ? Severity::kNote : Severity::kWarning, b.path,

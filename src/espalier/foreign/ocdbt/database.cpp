@@ -253,7 +253,7 @@ Result<void> OcdbtDatabase::want_nodes() {
           fail(ErrorCode::kTruncated,
                "a node of the OCDBT database lies beyond the end of the file, which has " +
                    counted(file.length, "byte") + "; copy or download it again"),
-          node.file_name, node.offset);
+          node.file_name, std::min(node.offset, file.length));
     }
     bytes += node.length;
     node.bytes.resize(static_cast<std::size_t>(node.length));

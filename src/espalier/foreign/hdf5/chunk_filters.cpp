@@ -15,6 +15,8 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kSumBytes = 4;
+// https://zlib.net/zlib_tech.html: "the limiting compression factor is 1032:1".
+constexpr std::uint64_t kMostOfDeflate = 1032;
 
 // Byte k of each element stands beside the others of that number; what is no whole element stays.
 void unshuffle(ByteSpan from, std::size_t width, MutableByteSpan to) {
@@ -54,8 +56,10 @@ Result<ByteSpan> Hdf5ChunkFilters::undo(std::span<const Hdf5Filter> filters, std
     if ((mask >> i & 1) != 0) continue;
     const Hdf5Filter& filter = filters[i];
     if (filter.id == kHdf5Deflate) {
-      // One byte more than there may be tells a stream that goes on.
-      next_.resize(most + 1);
+      // One byte more than there may be tells a stream that goes on. A header may claim gigabytes
+      // for a few bytes; deflate makes at most so many of one.
+      next_.resize(static_cast<std::size_t>(
+          std::min<std::uint64_t>(most, std::uint64_t{now.size()} * kMostOfDeflate) + 1));
       Inflater inflater(DeflateForm::kZlib);
       const auto made = inflater.run(now, next_);
       if (!made && made.error().code != ErrorCode::kForeignInvalid) return propagate(made);

@@ -18,6 +18,9 @@ constexpr std::string_view kWeights = "model.weights.h5";
 constexpr std::string_view kConfiguration = "config.json";
 constexpr std::string_view kDocuments[] = {kConfiguration, "metadata.json"};
 
+constexpr std::uint64_t kLargeWeights = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostGrowthOfWeights = 200;
+
 }  // namespace
 
 bool is_keras(const ZipDirectory& directory) {
@@ -34,6 +37,15 @@ Result<void> KerasReader::begin(ZipArchive& archive) {
                 "the weights of this Keras model are compressed and take " +
                     counted(weights.length, "byte") + ", and Limits::made_bytes allows " +
                     std::to_string(archive.options().limits.made_bytes) +
+                    "; unpack it (unzip FILE) and open model.weights.h5");
+  }
+  // Stops a small file that takes gigabytes when it is listed. Weights shrink to a half at best;
+  // those of a fresh model with many zeros, to a hundredth.
+  if (weights.is_deflated && weights.length > kLargeWeights &&
+      weights.length / kMostGrowthOfWeights > weights.stored) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the weights of this Keras model are compressed to less than a two-hundredth of " +
+                    counted(weights.length, "byte") +
                     "; unpack it (unzip FILE) and open model.weights.h5");
   }
   weights_ticket_ = archive.want(weights_, weights.is_deflated ? weights.length : kFirstReadBytes);

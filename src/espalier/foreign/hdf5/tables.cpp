@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/base/little_endian.h"
@@ -28,6 +29,23 @@ namespace {
 // An array that was never written takes no bytes of the file, and may have any shape.
 constexpr std::uint64_t kLargeArray = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMostGrowth = 1000;
+
+// What reading all of an array decodes: its chunks may be far larger than it is.
+std::uint64_t decoded_bytes(const Hdf5Dataset& dataset) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  if (dataset.place != Hdf5Dataset::Place::kChunked || dataset.filters.empty()) {
+    return dataset.bytes;
+  }
+  std::uint64_t bytes = dataset.chunking.bytes;
+  const auto& chunk = dataset.chunking.shape;
+  const auto& shape = dataset.space.shape;
+  for (std::size_t axis = 0; axis < std::min(chunk.size(), shape.size()); ++axis) {
+    if (chunk[axis] == 0) return dataset.bytes;
+    const std::uint64_t count = shape[axis] / chunk[axis] + (shape[axis] % chunk[axis] > 0 ? 1 : 0);
+    bytes = checked_mul(bytes, count).value_or(kMost);
+  }
+  return std::max(bytes, dataset.bytes);
+}
 
 // Keras's names of types that NumPy has not.
 constexpr std::string_view kEightBits = "float8_";
@@ -264,7 +282,8 @@ class Hdf5Tables {
       return Place{options_.file, layout.base + dataset.address};
     }
     const std::uint64_t length = files_[options_.file].length;
-    const bool is_bomb = dataset.bytes > kLargeArray && dataset.bytes / kMostGrowth > length;
+    const std::uint64_t decoded = decoded_bytes(dataset);
+    const bool is_bomb = decoded > kLargeArray && decoded / kMostGrowth > length;
     if (options_.is_made || is_bomb ||
         files_.size() > std::numeric_limits<std::uint16_t>::max() - 1) {
       const auto shape = shape_of(dataset, dataset.type.dtype);
@@ -272,7 +291,7 @@ class Hdf5Tables {
       note(Note::Kind::kLoss,
            options_.is_made ? "it is in chunks, in a file that is compressed inside another one; "
                               "unpack that (unzip FILE) and open the file in it"
-           : is_bomb        ? "it takes " + counted(dataset.bytes, "byte") +
+           : is_bomb        ? "it takes " + counted(decoded, "byte") +
                            ", more than a thousand times those of the file, and is not made"
                      : "the file has more than 65,533 arrays in chunks; the others open");
       return std::nullopt;

@@ -19,8 +19,6 @@ constexpr std::string_view kZarr2 = ".zarray";
 constexpr std::string_view kZarr3 = "zarr.json";
 constexpr std::string_view kKeyLabel = "jax.random.key/";
 constexpr std::uint32_t kMostRichDepth = 200;
-// A byte of zstd or deflate makes fewer.
-constexpr std::uint64_t kMostForByte = 64 * 1024;
 constexpr std::uint64_t kLeastForAbsent = 1024;
 
 bool is_true(JsonRef json, std::string_view name) {
@@ -43,6 +41,21 @@ std::string below(const std::string& name) { return name.empty() ? name : name +
 bool has_array(const OrbaxLeaf& leaf) {
   return !leaf.is_empty && (leaf.value_type == "jax.Array" || leaf.value_type == "np.ndarray" ||
                             leaf.value_type == "scalar");
+}
+
+bool do_chunks_overlap(const std::vector<ZarrChunk>& chunks) {
+  std::vector<Extent> extents;
+  for (const ZarrChunk& chunk : chunks) {
+    if (!chunk.is_inline && chunk.extent.length > 0) extents.push_back(chunk.extent);
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
+  });
+  const auto overlap =
+      std::adjacent_find(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+        return a.file == b.file && b.offset - a.offset < a.length;
+      });
+  return overlap != extents.end();
 }
 
 }  // namespace
@@ -614,6 +627,11 @@ class OrbaxItem::Builder {
       }
       is_damage_ = false;
       all_stored = checked_add(all_stored, stored).value_or(~std::uint64_t{0});
+    }
+    // Stops a few bytes that stand for thousands of chunks, each far larger than the array.
+    if (do_chunks_overlap(array.chunks)) {
+      is_damage_ = true;
+      return "two of its chunks lie on the same bytes; copy or download the checkpoint again";
     }
     // Shards may lack chunks, too: what they cannot hold is filled.
     if (zarr.grid.inner && zarr.bytes() / kMostForByte > all_stored && !fills(zarr.bytes())) {

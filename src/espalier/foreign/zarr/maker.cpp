@@ -326,6 +326,8 @@ class ZarrStream final : public MakingStream {
       counts[i] = grid.chunk[axis] / grid.inner->chunk[axis];
     }
     const std::size_t before = tasks_.size();
+    const std::uint64_t size = *chunk_bytes(*grid.inner, array().width);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
     for (std::uint64_t number = 0; number < chunks_in(grid); ++number) {
       const std::byte* const entry = index.data() + 16 * static_cast<std::size_t>(number);
       const auto offset = load_le<std::uint64_t>(entry);
@@ -344,6 +346,11 @@ class ZarrStream final : public MakingStream {
         if (!range_fits(offset, bytes, task.stored())) {
           return bad_shard("has an index that leads out of it", task);
         }
+        // Both stop a few bytes that stand for thousands of chunks, each far larger than the array.
+        if (size / kMostForByte > bytes) {
+          return bad_shard("has a chunk with too few bytes for its shape", task);
+        }
+        if (bytes > 0) places.emplace_back(offset, bytes);
         inner.is_inline = task.is_inline;
         if (task.is_inline) {
           inner.inline_bytes = task.inline_bytes.subspan(static_cast<std::size_t>(offset),
@@ -353,6 +360,13 @@ class ZarrStream final : public MakingStream {
         }
       }
       tasks_.push_back(std::move(inner));
+    }
+    std::sort(places.begin(), places.end());
+    const auto overlap = std::adjacent_find(
+        places.begin(), places.end(),
+        [](const auto& a, const auto& b) { return b.first - a.first < a.second; });
+    if (overlap != places.end()) {
+      return bad_shard("has an index with two chunks on the same bytes", task);
     }
     std::reverse(tasks_.begin() + static_cast<std::ptrdiff_t>(before), tasks_.end());
     return true;

@@ -12,6 +12,9 @@
 
 namespace espalier {
 
+/// A byte of zstd or deflate makes fewer.
+inline constexpr std::uint64_t kMostForByte = 64 * 1024;
+
 /// A chunk that is there.
 struct ZarrChunk {
   std::uint64_t number = 0;

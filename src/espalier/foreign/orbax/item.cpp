@@ -43,19 +43,19 @@ bool has_array(const OrbaxLeaf& leaf) {
                             leaf.value_type == "scalar");
 }
 
-bool do_chunks_overlap(const std::vector<ZarrChunk>& chunks) {
-  std::vector<Extent> extents;
+// The bytes of chunks; those that several lie on once.
+std::uint64_t distinct_bytes(const std::vector<ZarrChunk>& chunks) {
+  std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> by_file;
+  std::uint64_t bytes = 0;
   for (const ZarrChunk& chunk : chunks) {
-    if (!chunk.is_inline && chunk.extent.length > 0) extents.push_back(chunk.extent);
+    if (chunk.is_inline) {
+      bytes += chunk.inline_bytes.size();
+    } else {
+      by_file[chunk.extent.file].emplace_back(chunk.extent.offset, chunk.extent.length);
+    }
   }
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-    return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
-  });
-  const auto overlap =
-      std::adjacent_find(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-        return a.file == b.file && b.offset - a.offset < a.length;
-      });
-  return overlap != extents.end();
+  for (auto& [file, stretches] : by_file) bytes += covered_bytes(std::move(stretches));
+  return bytes;
 }
 
 }  // namespace
@@ -629,9 +629,10 @@ class OrbaxItem::Builder {
       all_stored = checked_add(all_stored, stored).value_or(~std::uint64_t{0});
     }
     // Stops a few bytes that stand for thousands of chunks, each far larger than the array.
-    if (do_chunks_overlap(array.chunks)) {
+    const std::uint64_t all = checked_mul(*size, array.chunks.size()).value_or(~std::uint64_t{0});
+    if (!zarr.grid.inner && all / kMostForByte > distinct_bytes(array.chunks)) {
       is_damage_ = true;
-      return "two of its chunks lie on the same bytes; copy or download the checkpoint again";
+      return "its chunks have too few bytes for their shape";
     }
     // Shards may lack chunks, too: what they cannot hold is filled.
     if (zarr.grid.inner && zarr.bytes() / kMostForByte > all_stored && !fills(zarr.bytes())) {

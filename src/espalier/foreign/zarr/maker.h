@@ -15,6 +15,9 @@ namespace espalier {
 /// A byte of zstd or deflate makes fewer.
 inline constexpr std::uint64_t kMostForByte = 64 * 1024;
 
+/// The bytes that these stretches, each an offset and a length, lie on; those of several once.
+std::uint64_t covered_bytes(std::vector<std::pair<std::uint64_t, std::uint64_t>> stretches);
+
 /// A chunk that is there.
 struct ZarrChunk {
   std::uint64_t number = 0;

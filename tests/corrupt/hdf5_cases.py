@@ -240,6 +240,8 @@ def arrays():
                   message(5, struct.pack("<4BI", 2, 2, 2, 1, 2**31)))  # fmt: skip
     yield damaged("filters-without-chunks", "an array has filters and no chunks", space(4), compact(bytes(16)), filters((1, ())))
     yield noted("of-a-petabyte", "more than a thousand times those of the file", with_array(space(2**48), contiguous(UNDEFINED, 0)).bytes())
+    yield noted("chunks-of-gigabytes", "more than a thousand times those of the file",
+                with_array(space(400, 1), chunked(96, 1, 2**28, 4), filters((1, (6,)))).bytes())
     yield noted("external", "its elements are in external files", with_array(space(4), contiguous(UNDEFINED, 0), message(7, bytes(16))).bytes())
     yield noted("virtual", "it is a virtual dataset", with_array(space(4), message(8, bytes([4, 3]) + bytes(12))).bytes())
     for number, name in ((4, "szip"), (5, "nbit"), (6, "scaleoffset"), (32000, "lzf"), (32001, "blosc"), (32008, "bitshuffle"), (32015, "zstd"),

@@ -563,6 +563,9 @@ def second():
     yield unread("chunk-2-62", large, chunks=[2**62])
     yield unread("chunks-many", "it has more chunks than Limits::nodes allows", shape=[2**40], chunks=[1])
     yield unread("axes-65", "it has more axes than Limits::rank allows", shape=[1] * 65, chunks=[1] * 65)
+    large = zarr2(shape=[3, 1], chunks=[1, 2**20], compressor={"id": "zstd"})
+    yield damaged("chunks-in-one-place", "its chunks have too few bytes for their shape",
+                  [(b"w/.zarray", large), *((b"w/%d.0" % i, (0, 0, 100)) for i in range(3))], values=bytes(100), path="w")  # fmt: skip
     few = "a chunk of it has too few bytes for its shape"
     yield of("chunk-too-few", few, shape=[2**40], chunks=[2**40])
     yield damaged("zarr2-packed-too-few", few, v2(frame(DATA), compressor={"id": "zstd"}, shape=[2**40], chunks=[2**40]), path="w")
@@ -680,6 +683,9 @@ def shards():
     # One place for two chunks is legal, and costs no more than two chunks.
     yield opened("shard-same-place", None, envelope(OF_NODE, leaf(v3(made(*pair, index=[0, 4, 0, 4]), **one()))))
     yield opened("shard-overlap", None, envelope(OF_NODE, leaf(v3(made(*pair, index=[0, 4, 2, 4]), **one()))))
+    # Far larger than the array, and all in the same few bytes.
+    large = [(b"w/c/0/0", made(*pair, index=[0, 4, 0, 4])), (b"w/zarr.json", zarr3(chunk=(2, 2**20), shape=[2, 1], codecs=[shard(1, 2**20)]))]
+    yield damaged("shard-too-few", "a shard of the array has too few bytes for its chunks", large, "read")
     read = lambda name, says, chunk, **more: damaged(f"shard-{name}", says, v3(chunk, **one(**more)), "read")
     short, leads = "a shard of the array is shorter than its index", "a shard of the array has an index that leads out of it"
     sum_says = "a shard of the array has an index that does not match its CRC-32C"

@@ -211,6 +211,14 @@ TEST_CASE("hdf5: shuffled elements of every width, and a rest that is none") {
   }
 }
 
+TEST_CASE("hdf5: a chunk that claims more than deflate can make takes no memory for it") {
+  const Hdf5Filter filter{.id = kHdf5Deflate, .values = {6}};
+  Hdf5ChunkFilters filters;
+  const auto undone = filters.undo({&filter, 1}, 0, as_bytes("garbage"), std::uint64_t{1} << 50, 0);
+  REQUIRE_FALSE(undone);
+  CHECK(undone.error().code == ErrorCode::kForeignInvalid);
+}
+
 TEST_CASE(
     "hdf5: the signature is found behind blocks of the user's, in places that are powers of two") {
   const std::string signature = "\x89HDF\r\n\x1A\n";

@@ -276,8 +276,7 @@ def load(
 
     Arrays are read-only views of the mapped file: they take no memory, and every byte is compared with its hash first,
     unless `check="nothing"`; what has to be read into memory or decompressed is compared all the same. With
-    `framework="torch"` they are tensors of torch, of which each page becomes a copy when it is
-    written to, and of the caller alone. With `framework="jax"` they are jax.Arrays on JAX's default device, and on a CPU
+    `framework="torch"` they are tensors of torch. Writing to one copies the pages that change, and leaves the file as it is. With `framework="jax"` they are jax.Arrays on JAX's default device, and on a CPU
     views as well. No framework is chosen by what saved the file: without `framework`, arrays are numpy's. `device` is a device of torch, or
     a device or sharding of JAX, and `dtype` one of floats, such as "bf16" or torch.bfloat16, to which floats are converted. Types come back as they were: those of Python, numpy, and the classes that the program registered.
     `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that saving the result

@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import unittest
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ESPALIER = os.environ["ESPALIER"]
@@ -83,6 +84,14 @@ class Shards(unittest.TestCase):
             run(command, HERE / "model" / INDEX, "--json")
         run("tree", HERE / "model" / INDEX, "--nest")
         run("show", HERE / "model" / INDEX, "model.scalar")
+
+    def test_a_compressed_model_that_grows_by_much(self):
+        bomb = self.folder / "bomb.keras"
+        with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("config.json", "{}")
+            archive.writestr("model.weights.h5", bytes(70 << 20))
+        done = subprocess.run([ESPALIER, "ls", bomb], capture_output=True, text=True, timeout=100)
+        self.assertIn("compressed to less than a two-hundredth of 73400320 bytes", done.stderr)
 
     def test_a_missing_file(self):
         model = self.copy()

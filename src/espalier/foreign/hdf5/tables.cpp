@@ -33,7 +33,8 @@ constexpr std::uint64_t kMostGrowth = 1000;
 // What reading all of an array decodes: its chunks may be far larger than it is.
 std::uint64_t decoded_bytes(const Hdf5Dataset& dataset) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  if (dataset.place != Hdf5Dataset::Place::kChunked || dataset.filters.empty()) {
+  if (dataset.place != Hdf5Dataset::Place::kChunked || dataset.filters.empty() ||
+      dataset.chunking.address == kHdf5Undefined) {
     return dataset.bytes;
   }
   std::uint64_t bytes = dataset.chunking.bytes;

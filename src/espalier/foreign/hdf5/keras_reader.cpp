@@ -87,7 +87,7 @@ Result<bool> KerasReader::step(ZipArchive& archive) {
   }
   const auto all = archive.bytes(weights_ticket_);
   if (!all) return propagate(all);
-  const auto is_done = file_->step([&](std::uint64_t offset, MutableByteSpan to) {
+  auto is_done = file_->step([&](std::uint64_t offset, MutableByteSpan to) {
     std::copy_n(all->begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
   });
   if (is_done && *is_done) archive.drop(weights_ticket_);

@@ -432,17 +432,19 @@ typedef uint32_t espalier_verdict;
 #define ESPALIER_VERDICT_OK ((espalier_verdict)0)
 /* Nothing is wrong, and the format has nothing to check the tensors' bytes with. */
 #define ESPALIER_VERDICT_STRUCTURE_ONLY ((espalier_verdict)1)
-/* Nothing is wrong, but further files are missing or cannot be read. */
+/* Nothing is wrong, but files or elements of tensors are missing or are not read. */
 #define ESPALIER_VERDICT_INCOMPLETE ((espalier_verdict)2)
 #define ESPALIER_VERDICT_DAMAGED ((espalier_verdict)3)
 ESPALIER_C_API espalier_verdict espalier_report_verdict(const espalier_report* report);
 /* How many further files are missing, are other files, or are refused by the system or a limit: the
  * first errors are about them. */
 ESPALIER_C_API uint64_t espalier_report_missing_files(const espalier_report* report);
+/* How many tensors of other formats have elements that are not to be had: the errors after those. */
+ESPALIER_C_API uint64_t espalier_report_missing_tensors(const espalier_report* report);
 /* Stored bytes of tensors that were not checked: those without a checksum, and those that need a
  * missing file. */
 ESPALIER_C_API uint64_t espalier_report_unchecked(const espalier_report* report);
-/* Missing files and damage; 0 if there is none. */
+/* Missing files, missing tensors and damage; 0 if there is none. */
 ESPALIER_C_API uint64_t espalier_report_error_count(const espalier_report* report);
 /* Error number `i`, or NULL: the report describes the first thousand. Belongs to the report. */
 ESPALIER_C_API const espalier_error* espalier_report_error(const espalier_report* report, size_t i);

@@ -44,7 +44,7 @@ inline constexpr std::size_t kMaxReportedErrors = 1000;
 enum class VerifyVerdict : std::uint8_t {
   kOk,             // all was checked, and all is right
   kStructureOnly,  // nothing is wrong, and the format has nothing to check the tensors' bytes with
-  kIncomplete,     // nothing is wrong, but further files are missing or cannot be read
+  kIncomplete,     // nothing is wrong, but files or elements of tensors are missing or are not read
   kDamaged,
 };
 
@@ -69,8 +69,12 @@ struct VerifyReport {
   /// names (kBaseMismatch, kNotARegularFile), and those that the system (kIoError) or a limit
   /// (kLimitExceeded) refuses. The first `missing_files` of `errors` are about them.
   std::uint64_t missing_files = 0;
-  /// Missing files and damage, and the first of them: all missing files, then up to
-  /// kMaxReportedErrors others: files that cannot be read, then damage in the order of chunks.
+  /// Tensors of other formats whose elements are not to be had: they are compressed in a way that
+  /// is not read, or lie nowhere (kElementsMissing). Their errors follow those of missing files.
+  std::uint64_t missing_tensors = 0;
+  /// Missing files, missing tensors and damage, and the first of them: all of these files, then
+  /// these tensors, then up to kMaxReportedErrors others: files that cannot be read, then damage in
+  /// the order of chunks.
   std::uint64_t error_count = 0;
   std::vector<Error> errors;
 

@@ -51,6 +51,7 @@ enum class ErrorCode : std::uint16_t {
   kForeignInvalid = 23,      // The file breaks the rules of its own, other format.
   kBaseMismatch = 24,        // A further file is not the one that the checkpoint was made with.
   kMapData = 25,             // Tensors that a key map takes for equal, or for zero, are not.
+  kElementsMissing = 26,  // A tensor whose elements the file does not have in a form that is read.
 
   // 40..59: the request is wrong. Command line exit code 2.
   kInvalidKeyPath = 40,    // Text that is not a key path.

@@ -206,6 +206,10 @@ uint64_t espalier_report_missing_files(const espalier_report* report) {
   return report == nullptr ? 0 : report->report.missing_files;
 }
 
+uint64_t espalier_report_missing_tensors(const espalier_report* report) {
+  return report == nullptr ? 0 : report->report.missing_tensors;
+}
+
 uint64_t espalier_report_unchecked(const espalier_report* report) {
   return report == nullptr ? 0 : report->report.unchecked;
 }

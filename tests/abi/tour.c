@@ -372,7 +372,7 @@ int main(int argc, char** argv) {
   CHECK(espalier_report_error_count(report) == 0 && espalier_report_error(report, 0) == NULL);
   CHECK(espalier_report_has_hashes(report) && espalier_report_checksums(report) == 0 && calls > 0);
   CHECK(espalier_report_verdict(report) == ESPALIER_VERDICT_OK);
-  CHECK(espalier_report_missing_files(report) == 0 && espalier_report_unchecked(report) == 0);
+  CHECK(espalier_report_missing_files(report) == 0 && espalier_report_missing_tensors(report) == 0 && espalier_report_unchecked(report) == 0);
   espalier_report_free(report);
 
   espalier_node layer = 0;

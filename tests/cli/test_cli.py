@@ -567,6 +567,24 @@ class Verify(Cli):
         content[directory + 16 : directory + 20] = content[local + 14 : local + 18] = bytes(4)
         self.assertRegex(self.text("verify", self.write(content)), r"1 checksum, .*; \d+ bytes of tensors have none")
 
+    def test_elements_in_a_form_that_is_not_read(self):
+        file = pathlib.Path(__file__).resolve().parent.parent / "foreign/numpy/objects.npz"
+        text = self.text("verify", file, expect=INCOMPLETE)
+        self.assertRegex(text, r": INCOMPLETE \(1 tensor whose elements are not read\); .* are right\n"
+                               r"  this is an array of Python objects.*\(code elements_missing, in bad\)\n")
+        verdict = self.json("verify", file, expect=INCOMPLETE)["files"][0]
+        self.assertEqual([verdict["verdict"], verdict["missing"], verdict["missing_tensors"], verdict["error_count"]],
+                         ["incomplete", [], 1, 1])
+        # No script that goes by the exit code removes the only file that has them.
+        out = self.new("objects.espalier")
+        said = self.run_cli("convert", file, out, expect=None).decode()
+        self.assertEqual(self.code, INCOMPLETE)
+        self.assertRegex(said, r" written, INCOMPLETE\n$")
+        self.assertIn("bad: this is an array of Python objects", self.stderr)
+        said = json.loads(self.run_cli("convert", "-f", "--json", file, out, expect=None))
+        self.assertEqual((self.code, said["incomplete"]), (INCOMPLETE, True))
+        self.assertIn("placeholder", self.text("tree", out))
+
     def test_damaged_items_of_a_distributed_checkpoint(self):
         foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
         folder = pathlib.Path(shutil.copytree(foreign / "dcp/files/flat.dcp", self.new("run")))
@@ -1168,7 +1186,7 @@ class Convert(Cli):
         out = self.new("a.espalier")
         result = self.json("convert", self.path("sample"), out, "--no-sync")
         self.assertEqual(result, {"file": self.path("sample"), "written": out,
-                                  "bytes": os.path.getsize(out), "left_out": 0})
+                                  "bytes": os.path.getsize(out), "left_out": 0, "incomplete": False})
 
     def test_target_that_is_a_link(self):
         os.symlink("none", self.new("link"))

@@ -153,7 +153,7 @@ class Numpy(Writing):
                                "not kept: model/head (axis names), (metadata) (2 values)\n")
         result = self.json("extract", self.path("sample"), "-o", self.new("w.raw"), "model/head", "--no-metadata")
         self.assertEqual(result, {"file": self.path("sample"), "written": self.new("w.raw"), "bytes": 48,
-                                  "left_out": 1, "dtype": "f32", "shape": [4, 3]})
+                                  "left_out": 1, "incomplete": False, "dtype": "f32", "shape": [4, 3]})
 
     def test_one_tensor_must_be_selected(self):
         def refused(message, *args):

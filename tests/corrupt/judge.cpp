@@ -164,9 +164,11 @@ Verdict judge(const OpenedFolder& folder, const Limits& limits, std::uint64_t st
 Verdict judge_contents(const Checkpoint& checkpoint, const Limits& limits,
                        Result<VerifyReport> report, Result<Value> state, Result<Value> metadata) {
   if (!report) return {"verify", std::move(report.error())};
-  if (!report->errors.empty()) {
-    return {state ? "verify" : "read", std::move(report->errors.front())};
-  }
+  // Elements in a form that is not read are no damage.
+  const auto damage =
+      std::find_if(report->errors.begin(), report->errors.end(),
+                   [](const Error& error) { return error.code != ErrorCode::kElementsMissing; });
+  if (damage != report->errors.end()) return {state ? "verify" : "read", std::move(*damage)};
   // Verifying must have found it.
   if (!state) return {"read alone", std::move(state.error())};
   if (!metadata) return {"read alone", std::move(metadata.error())};

@@ -53,7 +53,7 @@ MAY_INCLUDE = (
      "rapidjson/error/en.h rapidjson/reader.h rapidjson/writer.h"),
     ("src/espalier/codec/", "xxhash.h xxh_x86dispatch.h zstd.h zstd_errors.h"),
     ("src/espalier/format/index.cpp", "espalier_generated.h flatbuffers/flatbuffers.h"),
-    ("src/espalier/foreign/common/zstd_frame.cpp", "zstd.h"),
+    ("src/espalier/foreign/common/zstd_frame.cpp", "zstd.h zstd_errors.h"),
     ("src/espalier/foreign/zarr/unpacker.cpp", "zstd.h"),
     ("src/espalier/foreign/zip/inflate.cpp", "zlib.h"),
     ("wasm/ native/ python/core/", "cstdlib"),

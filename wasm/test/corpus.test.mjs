@@ -113,7 +113,10 @@ async function readAll(checkpoint) {
   return errors
 }
 
-function checkVerdict(row, { step, errors, readErrors, notes }) {
+function checkVerdict(row, { step, errors: all, readErrors, notes }) {
+  // Elements in a form that is not read are no damage.
+  const errors = all.filter(({ code }) => code !== 'elements_missing')
+  assert.ok(errors.length === all.length || row.step !== 'restore', row.file)
   if (isGood(row)) {
     assert.deepEqual({ step, errors, readErrors }, { step: 'verify', errors: [], readErrors: [] }, row.file)
     if (row.step === 'opens') checkNotes(row, notes)

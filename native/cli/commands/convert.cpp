@@ -62,6 +62,7 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
     written.error().error.code = ErrorCode::kSafetensorsInvalid;
     written.error().error.message += kTreeHint;
   }
+  if (written) written->is_incomplete = lacks_elements(content->file.checkpoint());
   return written;
 }
 
@@ -83,7 +84,7 @@ ExitCode report(Output& out, JsonWriter& json, const ConvertOptions& options, co
   } else if (written && !options.common.quiet) {
     print_written(out, *written);
   }
-  if (written) return ExitCode::kOk;
+  if (written) return exit_code(*written);
   print_error(describe(written.error()));
   return exit_code(written.error().error.code);
 }
@@ -132,7 +133,7 @@ Outcome run_convert(const ConvertOptions& options, Output& out) {
   } else if (!options.common.quiet) {
     print_written(out, *written);
   }
-  return ExitCode::kOk;
+  return exit_code(*written);
 }
 
 void add_written_options(CLI::App& command, ConvertOptions& options) {

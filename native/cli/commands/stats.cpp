@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/opening/chunk_groups.h"
 #include "cli/opening/command.h"
 #include "cli/opening/key_maps.h"
 #include "cli/opening/several_files.h"
@@ -20,6 +19,7 @@
 #include "cli/terminal/values.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/tree/statistics.h"
+#include "files/open/chunk_groups.h"
 
 namespace espalier::cli {
 namespace {

@@ -15,6 +15,7 @@
 #include "cli/terminal/values.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier::cli {
 namespace {
@@ -30,6 +31,7 @@ struct Verified {
   std::string file;
   std::uint32_t tensors = 0;
   std::uint64_t file_bytes = 0;
+  std::uint64_t tensor_bytes = 0;        // of all files
   std::optional<CheckpointFile> opened;  // empty if that failed
   Result<VerifyReport> report;
 
@@ -64,6 +66,10 @@ Verified verify(const std::string& name, const CommonOptions& common, FileScope 
   }
   verified.tensors = file->checkpoint().tensor_count();
   verified.file_bytes = file->source().size();
+  for (std::uint32_t i = 0; i < verified.tensors; ++i) {
+    const TensorRef tensor = file->checkpoint().tensor(i);
+    if (!tensor.is_placeholder()) verified.tensor_bytes += tensor.bytes();
+  }
   ProgressBar progress("checking");
   auto report = file->verify({.progress = progress.callback()}, scope);
   if (report) {
@@ -82,7 +88,14 @@ void print_text(Output& out, const Verified& verified, bool quiet) {
   if (report.error_count == 0) {
     if (quiet) return;
     const std::string tensors = counted(verified.tensors, "tensor");
-    const std::string size = format_size(verified.file_bytes);
+    const auto files = verified.opened->checkpoint().catalog().files().subspan(1);
+    const bool is_folder = std::any_of(files.begin(), files.end(),
+                                       [](const FileEntry& each) { return each.maker == nullptr; });
+    const std::string size =
+        is_folder && !report.has_hashes
+            ? format_size(report.checksums > 0 ? report.bytes : verified.tensor_bytes) +
+                  " of tensors"
+            : format_size(verified.file_bytes);
     if (report.has_hashes) {
       out.print("{}: ok ({}, {}, {}){}\n", name, tensors, counted(report.chunks, "chunk"), size,
                 report.unchecked == 0 ? std::string()

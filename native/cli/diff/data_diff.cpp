@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <complex>
 
-#include "cli/opening/chunk_groups.h"
 #include "cli/terminal/progress.h"
 #include "espalier/tree/elements.h"
+#include "files/open/chunk_groups.h"
 
 namespace espalier::cli {
 namespace {

@@ -103,6 +103,7 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
                 : options.no_mmap ? CheckpointFile::open(file, open)
                                   : open_mapped(file, open);
   if (!opened) return opened;
+  if (!options.quiet) tell_step(file);
   options.kept->add_parts(file, opened->checkpoint().catalog());
   // What a map makes of a file has no notes, so a command cannot list them.
   const bool is_listed = options.code == CommonOptions::Code::kListed && options.map.names.empty();

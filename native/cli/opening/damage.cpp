@@ -31,7 +31,16 @@ std::string missing_part(const VerifyReport& report) {
   const bool all_absent = std::all_of(report.errors.begin(), end, [](const Error& error) {
     return error.code == ErrorCode::kFileMissing;
   });
-  return counted(report.missing_files, "file") + (all_absent ? " missing" : " missing or unusable");
+  std::string text;
+  if (report.missing_files > 0) {
+    text =
+        counted(report.missing_files, "file") + (all_absent ? " missing" : " missing or unusable");
+  }
+  if (report.missing_tensors > 0) {
+    text += (text.empty() ? "" : ", ") + counted(report.missing_tensors, "tensor") +
+            " whose elements are not read";
+  }
+  return text;
 }
 
 }  // namespace
@@ -58,6 +67,7 @@ void write_damage(JsonWriter& json, const VerifyReport& report) {
   json.begin_array();
   for (std::size_t i = 0; i < report.missing_files; ++i) json.value(report.errors[i].file);
   json.end_array();
+  json.member("missing_tensors", report.missing_tensors);
   json.member("error_count", report.error_count);
   json.key("errors");
   json.begin_array();

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "cli/opening/notes.h"
 #include "cli/terminal/text.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/format/all_notes.h"
+#include "espalier/read/verify.h"
+#include "files/open/checkpoint_folder.h"
 
 namespace espalier::cli {
 namespace {
@@ -87,9 +92,21 @@ std::size_t told_code(const std::string& file) {
   return told == told_files().end() ? 0 : told->second;
 }
 
+void tell_step(const std::string& file) {
+  static std::set<std::string> told;
+  std::error_code error;
+  if (!std::filesystem::is_directory(file, error) || !told.insert(file).second) return;
+  const auto opened = file_to_open(file);
+  const std::string step = opened ? chosen_step(file, *opened) : "";
+  if (step.empty()) return;
+  print_error(fmt::format("{}: this is its newest checkpoint, {}", escaped(file), escaped(step)));
+}
+
 void tell_losses(const std::string& file, const Catalog& catalog) {
   tell(file, catalog, Note::Kind::kLoss, "more is lost; `espalier ls` lists it");
 }
+
+bool lacks_elements(const Checkpoint& checkpoint) { return !missing_tensors(checkpoint).empty(); }
 
 void write_notes(JsonWriter& json, const Catalog& catalog) {
   const AllNotes notes = all_notes(catalog);

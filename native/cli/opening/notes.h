@@ -7,6 +7,7 @@
 
 #include "cli/terminal/json_writer.h"
 #include "cli/terminal/output.h"
+#include "espalier/checkpoint.h"
 #include "espalier/detail/catalog.h"
 
 namespace espalier::cli {
@@ -23,9 +24,16 @@ void tell_code(const std::string& file, const Catalog& catalog);
 /// How many names of code tell_code() found in the file of this name; 0 if it was not asked.
 std::size_t told_code(const std::string& file);
 
+/// Says on the standard error which checkpoint of the folder `file` was opened, if it was chosen as
+/// the newest of several. Once for each name.
+void tell_step(const std::string& file);
+
 /// Says on the standard error what `catalog`, which was opened as `file`, lacks. For commands that
 /// write all of it to a new file.
 void tell_losses(const std::string& file, const Catalog& catalog);
+
+/// Whether tensors of `checkpoint` have no elements because they are in a form that is not read.
+bool lacks_elements(const Checkpoint& checkpoint);
 
 /// Writes the members "note_count" and "notes" with all notes of the catalog. Without notes it
 /// writes nothing, so the output for other checkpoints is unchanged.

@@ -95,6 +95,17 @@ Error explain_missing(Error error, const NodeRef& root) {
                      shortened(*there, kMaxMentionBytes) + "'";
     return error;
   }
+  // Trees are drawn from this name on, which is no key.
+  constexpr std::string_view kRoot = "state/";
+  if (error.path.starts_with(kRoot)) {
+    const std::string below = error.path.substr(kRoot.size());
+    const auto rest = KeyPath::parse(below);
+    if (rest && root.find(*rest)) {
+      error.message +=
+          "; paths begin below state" + did_you_mean(shortened(below, kMaxMentionBytes));
+      return error;
+    }
+  }
   if (const auto meant = near_path(root, *path)) {
     error.message += did_you_mean(shortened(*meant, kMaxMentionBytes));
     return error;

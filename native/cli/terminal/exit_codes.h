@@ -15,7 +15,7 @@ enum class ExitCode : std::uint8_t {
   kBadInput = 3,     // the input is unreadable, damaged or hostile
   kIo = 4,           // the operating system refused
   kMemory = 5,       // there is not enough memory; says nothing about the input
-  kIncomplete = 6,   // verify found nothing wrong, and missed files that the input needs
+  kIncomplete = 6,   // nothing is wrong, but files or tensors that belong to the input are missing
 };
 
 struct ExitCodeMeaning {
@@ -30,7 +30,7 @@ inline constexpr std::array kExitCodeMeanings = {
     ExitCodeMeaning{ExitCode::kBadInput, "unreadable or damaged input"},
     ExitCodeMeaning{ExitCode::kIo, "I/O error"},
     ExitCodeMeaning{ExitCode::kMemory, "out of memory"},
-    ExitCodeMeaning{ExitCode::kIncomplete, "nothing is wrong, but files are missing (verify)"},
+    ExitCodeMeaning{ExitCode::kIncomplete, "nothing is wrong, but the input lacks files or tensors (verify, convert)"},
 };
 
 }  // namespace espalier::cli

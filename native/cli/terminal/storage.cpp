@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "cli/terminal/text.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier::cli {
 namespace {
@@ -23,6 +24,12 @@ std::string codec_text(const TensorRef& tensor) {
   return text.empty() ? "-" : text;
 }
 
+bool is_made(const TensorRef& tensor) {
+  const Catalog& catalog = tensor.catalog();
+  return tensor.chunk_count() > 0 &&
+         catalog.files()[catalog.tables().chunks[tensor.first_chunk()].file].maker != nullptr;
+}
+
 std::uint64_t first_byte(const TensorRef& tensor) {
   return tensor.catalog().tables().chunks[tensor.first_chunk()].offset;
 }
@@ -32,7 +39,8 @@ std::uint64_t first_byte(const TensorRef& tensor) {
 const Storage::Facts& Storage::facts(const TensorRef& tensor) {
   Facts& facts = facts_[tensor.number()];
   if (facts.codecs.empty()) {
-    facts = {codec_text(tensor), tensor.stored_bytes(), tensor.content_hash()};
+    facts = {is_made(tensor) ? "made" : codec_text(tensor), tensor.stored_bytes(),
+             tensor.content_hash()};
   }
   return facts;
 }
@@ -40,16 +48,19 @@ const Storage::Facts& Storage::facts(const TensorRef& tensor) {
 std::array<std::string, 5> Storage::cells(const TensorRef& tensor) {
   const std::uint32_t chunks = tensor.chunk_count();
   const Facts& known = facts(tensor);
-  return {chunks > 0 ? std::to_string(first_byte(tensor)) : "-", format_size(known.stored),
-          std::to_string(chunks), known.codecs, known.hash ? to_hex(*known.hash) : "-"};
+  const bool has_place = chunks > 0 && !is_made(tensor);
+  return {has_place ? std::to_string(first_byte(tensor)) : "-",
+          is_made(tensor) ? "-" : format_size(known.stored), std::to_string(chunks), known.codecs,
+          known.hash ? to_hex(*known.hash) : "-"};
 }
 
 void Storage::write_members(JsonWriter& json, const TensorRef& tensor) {
   const std::uint32_t chunks = tensor.chunk_count();
   const Facts& known = facts(tensor);
   json.key("offset");
-  chunks > 0 ? json.value(first_byte(tensor)) : json.null();
-  json.member("stored", known.stored);
+  chunks > 0 && !is_made(tensor) ? json.value(first_byte(tensor)) : json.null();
+  json.key("stored");
+  is_made(tensor) ? json.null() : json.value(known.stored);
   json.member("chunks", chunks);
   json.member("codec", std::string_view(known.codecs));
   json.key("hash");

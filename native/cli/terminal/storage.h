@@ -19,7 +19,8 @@ class Storage {
   explicit Storage(const Checkpoint& checkpoint) : facts_(checkpoint.tensor_count()) {}
 
   /// Offset of the first byte, stored bytes, number of chunks, codecs and content hash; `-` if the
-  /// tensor has none. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
+  /// tensor has none. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+', or
+  /// `made` for what is put together from the chunks of another format: it lies nowhere as it is.
   std::array<std::string, 5> cells(const TensorRef& tensor);
   /// The members `offset`, `stored`, `chunks`, `codec`, `hash`.
   void write_members(JsonWriter& json, const TensorRef& tensor);

@@ -478,11 +478,18 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
   return written;
 }
 
+ExitCode exit_code(const Written& written) {
+  return written.is_incomplete ? ExitCode::kIncomplete : ExitCode::kOk;
+}
+
 void print_written(Output& out, const Written& written) {
   out.print("{}: ", escaped(written.route.target));
   if (!written.shards.empty()) out.print("{}, ", counted(written.shards.size(), "file"));
   out.print("{} written", format_size(written.bytes));
   if (!written.dtype.empty()) out.print(", {} {}", written.dtype, shape_text(written.shape));
+  if (written.is_incomplete) {
+    out.print(", {}", out.colors().paint(Style::kDamage, "INCOMPLETE"));
+  }
   out.put('\n');
   if (!written.left_out.empty()) {
     out.print("not kept: {}\n", escaped(written.left_out.to_string()));
@@ -494,6 +501,7 @@ void write_written_members(JsonWriter& json, const Written& written) {
   json.member("written", written.route.target);
   json.member("bytes", written.bytes);
   json.member("left_out", written.left_out.count());
+  json.member("incomplete", written.is_incomplete);
   if (!written.shards.empty()) {
     json.key("shards");
     json.begin_array();

@@ -76,6 +76,9 @@ struct Written {
   Route route;
   std::uint64_t bytes = 0;
   Losses left_out;
+  /// Whether the source has tensors whose elements are not to be had, which are placeholders in the
+  /// new file.
+  bool is_incomplete = false;
   /// The names of the files of a model in several, beside its index.
   std::vector<std::string> shards;
   /// The dtype and shape of the tensor, for formats that hold one.
@@ -96,10 +99,12 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common, const Against& against = {});
 
+/// kIncomplete if the new file lacks what its source should have.
+ExitCode exit_code(const Written& written);
 /// Prints "TARGET: 1.2 MiB written" and what was left out.
 void print_written(Output& out, const Written& written);
-/// Writes the members `file`, `written`, `bytes` and `left_out`, for one tensor `dtype` and
-/// `shape`, and for a model in several files `shards`.
+/// Writes the members `file`, `written`, `bytes`, `left_out` and `incomplete`, for one tensor
+/// `dtype` and `shape`, and for a model in several files `shards`.
 void write_written_members(JsonWriter& json, const Written& written);
 
 }  // namespace espalier::cli

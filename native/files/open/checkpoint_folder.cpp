@@ -298,4 +298,15 @@ Result<fs::path> file_to_open(const fs::path& path) {
   return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
 }
 
+std::string chosen_step(const fs::path& folder, const fs::path& opened) {
+  const fs::path below = opened.lexically_relative(folder);
+  if (below.empty() || below == "." || *below.begin() == "..") return {};
+  const std::string first = below.begin()->string();
+  // TensorFlow's text `checkpoint` names the newest one.
+  if (first == below && first != "variables.index" && first.ends_with(".index")) {
+    return below.stem().string();
+  }
+  return first != below && orbax_step_of(first) ? first : "";
+}
+
 }  // namespace espalier

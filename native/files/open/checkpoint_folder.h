@@ -3,6 +3,7 @@
 #define ESPALIER_FILES_OPEN_CHECKPOINT_FOLDER_H_
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "espalier/error.h"
@@ -19,6 +20,10 @@ inline constexpr std::string_view kDistributedRoot = "index.espalier";
 /// save of Orbax has not finished, and for another folder, saying what it is and what to open if
 /// that can be told by the names in it.
 [[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);
+
+/// The name of the checkpoint that file_to_open(folder) chose among several because it is the
+/// newest: "200" or "ckpt-3". Empty if a folder is one checkpoint.
+std::string chosen_step(const std::filesystem::path& folder, const std::filesystem::path& opened);
 
 }  // namespace espalier
 

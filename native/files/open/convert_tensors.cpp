@@ -13,7 +13,7 @@ namespace espalier {
 namespace {
 
 // Whole chunks, and whole elements, also of 6 bits.
-constexpr std::uint64_t kPartBytes = 3 * kChunkBytes;
+constexpr std::uint64_t kConvertedBytes = 3 * kChunkBytes;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Result<void> CheckpointFile::convert_all(std::span<const Conversion> conversions
   };
   std::vector<Stretch> parts;
   for (const Conversion& each : conversions) {
-    for (std::uint64_t begin = 0; begin < each.tensor.bytes(); begin += kPartBytes) {
+    for (std::uint64_t begin = 0; begin < each.tensor.bytes(); begin += kConvertedBytes) {
       parts.push_back({&each, begin});
     }
   }
@@ -40,7 +40,7 @@ Result<void> CheckpointFile::convert_all(std::span<const Conversion> conversions
       parts.size(), options_.threads, [&](unsigned number, std::size_t i) -> Result<void> {
         const auto& [tensor, dtype, out] = *parts[i].of;
         const std::uint64_t begin = parts[i].begin;
-        const std::uint64_t length = std::min(kPartBytes, tensor.bytes() - begin);
+        const std::uint64_t length = std::min(kConvertedBytes, tensor.bytes() - begin);
         return read.chunk(
             length, [&, &tensor = tensor, dtype = dtype, out = out]() -> Result<void> {
               Worker& worker = workers[number];

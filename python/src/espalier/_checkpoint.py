@@ -308,7 +308,7 @@ class Checkpoint:
 
     def verify(self, *, progress: Progress = None) -> VerifyReport:
         """Checks every byte of the file. Raises Corrupt, whose `errors` lists what is damaged; Incomplete, whose `missing` names
-        the files, if nothing is damaged, but further files are missing.
+        the files, if nothing is damaged, but further files are missing, or tensors of another format are in a form that is not read.
         """
         with reporting(progress, f"verifying {self.name}") as report:
             verdict, has_hashes, chunks, size, checksums, unchecked, missing, count, errors = self._opened.verify(report)
@@ -319,7 +319,7 @@ class Checkpoint:
             incomplete = Incomplete(f"{errors[0]}{more}; what is there is right", errors[0].code)
             incomplete.errors, incomplete.missing = errors, missing
             raise incomplete
-        first = errors[len(missing)]
+        first = next(error for error in errors[len(missing) :] if error.code != "elements_missing")
         damaged = Corrupt(f"{first}{more}", first.code, first.path, first.offset)
         damaged.errors = errors
         raise damaged

@@ -34,8 +34,9 @@ class Corrupt(EspalierError):
 
 
 class Incomplete(EspalierError):
-    """verify() found nothing wrong, but files that the checkpoint has tensors in are missing, are other files, or cannot be read.
-    `missing` has their names, `errors` says of each why.
+    """verify() found nothing wrong, but files that the checkpoint has tensors in are missing, are other files, or cannot be read, or
+    a file of another format has tensors in a form that is not read. `missing` has the names of these files, `errors` says of each
+    file, and then of each such tensor ("elements_missing"), why.
     """
 
     errors: Sequence[EspalierError] = ()
@@ -93,7 +94,7 @@ class CodeWarning(UserWarning):
     """
 
 
-_UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
+_UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "elements_missing", "unrepresentable"}
 _REQUESTS = {
     "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "tree_invalid",
     "incomplete", "name_collision", "not_contiguous",

@@ -56,6 +56,8 @@ std::string_view to_string(ErrorCode code) {
       return "base_mismatch";
     case ErrorCode::kMapData:
       return "map_data";
+    case ErrorCode::kElementsMissing:
+      return "elements_missing";
     case ErrorCode::kInvalidKeyPath:
       return "invalid_key_path";
     case ErrorCode::kInvalidPattern:

@@ -1,6 +1,8 @@
 #include "espalier/read/verify.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -12,6 +14,8 @@
 #include "espalier/format/digest.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
+#include "espalier/key_path.h"
+#include "espalier/notes.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/walker.h"
 
@@ -66,6 +70,28 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
 
 }  // namespace
 
+std::vector<Error> missing_tensors(const Checkpoint& checkpoint) {
+  const Catalog& catalog = checkpoint.catalog();
+  std::vector<std::string_view> damages;
+  for (const FileEntry& file : catalog.files()) {
+    if (file.problem) damages.push_back(file.problem->message);
+  }
+  std::vector<Error> missing;
+  for (const Note& note : catalog.notes().listed()) {
+    const bool is_loss = note.kind != Note::Kind::kWarning;  // code would make an array of objects
+    if (!is_loss || note.path.empty()) continue;
+    const bool is_damaged = std::any_of(
+        damages.begin(), damages.end(),
+        [&](std::string_view damage) { return std::string_view(note.message).ends_with(damage); });
+    if (is_damaged) continue;
+    const auto path = KeyPath::parse(note.path);
+    const auto node = path ? checkpoint.state().find(*path) : std::nullopt;
+    if (!node || node->kind() != Kind::kPlaceholder) continue;
+    missing.push_back({ErrorCode::kElementsMissing, Error::kNoOffset, note.path, note.message});
+  }
+  return missing;
+}
+
 std::string_view verdict_name(VerifyVerdict verdict) {
   switch (verdict) {
     case VerifyVerdict::kOk:
@@ -81,8 +107,8 @@ std::string_view verdict_name(VerifyVerdict verdict) {
 }
 
 VerifyVerdict VerifyReport::verdict() const {
-  if (error_count > missing_files) return VerifyVerdict::kDamaged;
-  if (missing_files > 0) return VerifyVerdict::kIncomplete;
+  if (error_count > missing_files + missing_tensors) return VerifyVerdict::kDamaged;
+  if (missing_files + missing_tensors > 0) return VerifyVerdict::kIncomplete;
   return has_hashes || checksums > 0 ? VerifyVerdict::kOk : VerifyVerdict::kStructureOnly;
 }
 
@@ -154,18 +180,24 @@ Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, StoredLayers
   return damage;
 }
 
-// Puts the files that cannot be read before the damage, and those that are not there before these.
-void VerifyPlan::add_files(VerifyReport& report) const {
+// Puts what is missing, and the files that cannot be read, before the damage.
+void VerifyPlan::add_missing(VerifyReport& report) const {
   std::vector<Error> problems;
+  std::vector<Error> unreadable;
   for (const FileEntry& file : checkpoint_.catalog().files()) {
     if (!file.problem) continue;
-    const bool is_missing = is_missing_file(file.problem->code);
-    const auto at =
-        static_cast<std::ptrdiff_t>(is_missing ? report.missing_files++ : problems.size());
-    problems.insert(problems.begin() + at, *file.problem);
+    (is_missing_file(file.problem->code) ? problems : unreadable).push_back(*file.problem);
+  }
+  report.missing_files = problems.size();
+  std::vector<Error> tensors = missing_tensors(checkpoint_);
+  report.missing_tensors = tensors.size();
+  for (std::vector<Error>* more : {&tensors, &unreadable}) {
+    problems.insert(problems.end(), std::make_move_iterator(more->begin()),
+                    std::make_move_iterator(more->end()));
   }
   report.error_count += problems.size();
-  problems.insert(problems.end(), report.errors.begin(), report.errors.end());
+  problems.insert(problems.end(), std::make_move_iterator(report.errors.begin()),
+                  std::make_move_iterator(report.errors.end()));
   report.errors = std::move(problems);
 }
 
@@ -212,7 +244,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
                              catalog.files()[record.file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
-  if (scope_ == FileScope::kAll) add_files(report);
+  if (scope_ == FileScope::kAll) add_missing(report);
   report.unchecked = unchecked();
 
   if (auto digests = node_digests(catalog.stored_tables()); !digests) {

@@ -18,6 +18,11 @@
 
 namespace espalier {
 
+/// Tensors of other formats whose elements the opener did not find in a form that is read:
+/// placeholders with a loss that says why (kElementsMissing). Not those whose bytes are damaged,
+/// which are an error of their file.
+std::vector<Error> missing_tensors(const Checkpoint& checkpoint);
+
 /// The regions that a verification checks: together, all the bytes after the index.
 /// Immutable; const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
@@ -55,7 +60,7 @@ class VerifyPlan {
 
  private:
   std::uint32_t tensor_of(std::uint32_t chunk, std::uint32_t from) const;
-  void add_files(VerifyReport& report) const;
+  void add_missing(VerifyReport& report) const;
   std::uint64_t unchecked() const;
 
   Checkpoint checkpoint_;

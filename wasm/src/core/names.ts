@@ -37,7 +37,7 @@ export const ERROR_CODES = {
   6: 'header_corrupt', 7: 'header_invalid', 8: 'index_corrupt', 9: 'index_invalid', 10: 'tree_invalid',
   11: 'tensor_invalid', 12: 'chunk_invalid', 13: 'text_invalid', 14: 'key_invalid', 15: 'limit_exceeded',
   16: 'out_of_memory', 17: 'chunk_corrupt', 18: 'padding_corrupt', 19: 'digest_mismatch', 20: 'not_a_regular_file',
-  21: 'safetensors_invalid', 22: 'unsupported_codec', 23: 'foreign_invalid', 24: 'base_mismatch', 25: 'map_data', 40: 'invalid_key_path', 41: 'invalid_pattern', 42: 'not_found',
+  21: 'safetensors_invalid', 22: 'unsupported_codec', 23: 'foreign_invalid', 24: 'base_mismatch', 25: 'map_data', 26: 'elements_missing', 40: 'invalid_key_path', 41: 'invalid_pattern', 42: 'not_found',
   43: 'wrong_kind', 44: 'invalid_slice', 45: 'invalid_argument', 46: 'invalid_tree', 47: 'incomplete',
   48: 'name_collision', 49: 'unrepresentable', 50: 'file_exists', 51: 'not_contiguous', 52: 'map_invalid', 53: 'map_unmatched',
   54: 'map_ambiguous', 55: 'map_incomplete', 56: 'map_shape', 57: 'map_undetermined', 58: 'map_template',

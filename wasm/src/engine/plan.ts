@@ -126,7 +126,7 @@ export interface VerifyReport {
   readonly ok: boolean
   /**
    * `structure_only`: nothing is wrong, and the format has nothing to check the tensors' bytes with. `incomplete`: nothing is wrong,
-   * but further files are missing or cannot be read.
+   * but files or elements of tensors are missing or are not read.
    */
   readonly verdict: 'ok' | 'structure_only' | 'incomplete' | 'damaged'
   /** The names of these files. The first errors are about them. */
@@ -140,7 +140,10 @@ export interface VerifyReport {
   /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
-  /** The number of missing files and damaged spots, and the first of them: all missing files, then a thousand errors in file order. */
+  /**
+   * The number of missing files, tensors without elements (`elements_missing`) and damaged spots, and the first of them: all of these
+   * files, then these tensors, then a thousand errors in file order.
+   */
   readonly errorCount: number
   readonly errors: readonly EspalierError[]
 }
@@ -151,9 +154,10 @@ const OF_MISSING_FILES: ReadonlySet<string> = new Set(['file_missing', 'base_mis
 /** Completes a report by what its errors say. */
 export function withVerdict(found: Omit<VerifyReport, 'ok' | 'verdict' | 'missing'>): VerifyReport {
   const missing = found.errors.filter(({ code }) => OF_MISSING_FILES.has(code)).map(({ file }) => file ?? '')
-  const isDamaged = found.errorCount > missing.length
+  const missingCount = missing.length + found.errors.filter(({ code }) => code === 'elements_missing').length
+  const isDamaged = found.errorCount > missingCount
   const isChecked = found.hasHashes || found.checksums > 0
-  const verdict = isDamaged ? 'damaged' : missing.length > 0 ? 'incomplete' : isChecked ? 'ok' : 'structure_only'
+  const verdict = isDamaged ? 'damaged' : missingCount > 0 ? 'incomplete' : isChecked ? 'ok' : 'structure_only'
   return { ...found, ok: found.errorCount === 0, verdict, missing }
 }
 

@@ -41,8 +41,8 @@ export async function verifyItem(file: OpenFile, item: number, signal: AbortSign
   if (item === root) {
     const verified = await checkpoint.verify({ signal, onProgress })
     const tensors = new Set<number>()
-    // A missing file says nothing about the bytes of the tensors in it: they stay unchecked.
-    const damage = verified.errors.slice(verified.missing.length)
+    // What is missing says nothing about the bytes of tensors: they stay unchecked.
+    const damage = verified.errors.slice(verified.missing.length).filter(({ code }) => code !== 'elements_missing')
     for (const { path } of damage) {
       const tensor = path === undefined ? undefined : checkpoint.get(path)?.tensor
       if (tensor) tensors.add(tensor.id)

@@ -17,10 +17,15 @@ interface VerifyPaneProps {
 /** Limit of listed errors. */
 const LISTED = 200
 
-/** Of a file whose other files are missing; one of the name that is another file, or cannot be read, is as good as missing. */
-function missingPart({ errors, errorCount }: Verified): string {
-  const areAbsent = errors.every(({ code }) => code === 'file_missing')
-  return `${counted(errorCount, 'file')} missing${areAbsent ? '' : ' or unusable'}`
+/** What an incomplete file lacks. A further file that is another one, or cannot be read, is as good as missing. */
+function missingPart({ errors, missing }: Verified): string {
+  const tensors = errors.length - missing.length
+  const areAbsent = errors.slice(0, missing.length).every(({ code }) => code === 'file_missing')
+  const parts = [
+    missing.length > 0 && `${counted(missing.length, 'file')} missing${areAbsent ? '' : ' or unusable'}`,
+    tensors > 0 && `${counted(tensors, 'tensor')} whose elements are not read`,
+  ]
+  return parts.filter(Boolean).join(', ')
 }
 
 /** What is known to be right, and what is not known. Formats of others do not tell how long their entries in a missing file are. */

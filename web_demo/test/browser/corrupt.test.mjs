@@ -115,7 +115,7 @@ inEachBrowser((kind, browser) => {
       const { file, step, code, offset, path } = row
       const { problem, verified } = await look(page, file)
       if (isGood(row)) {
-        assert.match(verified ?? problem, file.endsWith('.espalier') ? /all is well/ : /all is well|cannot be seen/, file)
+        assert.match(verified ?? problem, file.endsWith('.espalier') ? /all is well/ : /all is well|cannot be seen|INCOMPLETE\. \d+ tensors? whose elements are not read/, file)
         seen.good++
       } else if (step === 'open') {
         assert.ok(problem, `${file} was opened`)

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "espalier/base/counted.h"
 
@@ -33,28 +34,28 @@ Result<std::vector<std::byte>> decompress_frame(ByteSpan bytes, std::uint64_t mo
   if (is_known && claimed / kMostInBlock > bytes.size() / kLeastOfBlock) {
     return fail(ErrorCode::kForeignInvalid, "claims more bytes than it can hold");
   }
-  const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(),
-                                                                          ZSTD_freeDStream);
-  if (!stream) return fail(ErrorCode::kOutOfMemory, "needs more memory than there is");
-  std::vector<std::byte> out(is_known ? static_cast<std::size_t>(claimed) : 0);
-  ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
-  for (std::size_t made = 0;;) {
-    ZSTD_outBuffer to{out.data(), out.size(), made};
-    const std::size_t left = ZSTD_decompressStream(stream.get(), &to, &in);
-    if (ZSTD_isError(left) != 0) return fail(ErrorCode::kForeignInvalid, "does not decompress");
-    made = to.pos;
-    if (left == 0 && in.pos == in.size) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
+                                                                     ZSTD_freeDCtx);
+  if (!context) return fail(ErrorCode::kOutOfMemory, "needs more memory than there is");
+  std::vector<std::byte> out(static_cast<std::size_t>(
+      is_known ? claimed : std::min<std::uint64_t>(most, 4 * std::uint64_t{bytes.size()})));
+  // In one call: a stream takes as much memory as the frame's window, and a window of 128 MiB may
+  // stand before a few bytes.
+  for (;;) {
+    const std::size_t made =
+        ZSTD_decompressDCtx(context.get(), out.data(), out.size(), bytes.data(), bytes.size());
+    if (ZSTD_isError(made) == 0) {
       out.resize(made);
-      break;
+      return out;
     }
-    if (made < out.size() || is_known) {
+    if (is_known || ZSTD_getErrorCode(made) != ZSTD_error_dstSize_tooSmall) {
       return fail(ErrorCode::kForeignInvalid, "does not decompress");
     }
-    if (made >= most) return too_large();
-    out.resize(static_cast<std::size_t>(std::min<std::uint64_t>(
-        most, std::max<std::uint64_t>(2 * std::uint64_t{made}, 64 * 1024))));
+    if (out.size() >= most) return too_large();
+    const std::uint64_t more = std::max<std::uint64_t>(2 * std::uint64_t{out.size()}, 64 * 1024);
+    out = {};
+    out.resize(static_cast<std::size_t>(std::min(most, more)));
   }
-  return out;
 }
 
 }  // namespace espalier

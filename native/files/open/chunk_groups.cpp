@@ -1,10 +1,10 @@
-#include "cli/opening/chunk_groups.h"
+#include "files/open/chunk_groups.h"
 
 #include <algorithm>
 
 #include "espalier/dtype.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 std::vector<ChunkGroup> chunk_groups_of(const TensorRef& tensor) {
   std::vector<ChunkGroup> groups;
@@ -35,4 +35,4 @@ Result<ByteSpan> read_group(const CheckpointFile& file, const TensorRef& tensor,
   return ByteSpan(buffer.joined);
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

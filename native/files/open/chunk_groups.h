@@ -1,6 +1,6 @@
 // Reads tensors of any size in bounded memory, group by group.
-#ifndef ESPALIER_CLI_OPENING_CHUNK_GROUPS_H_
-#define ESPALIER_CLI_OPENING_CHUNK_GROUPS_H_
+#ifndef ESPALIER_FILES_OPEN_CHUNK_GROUPS_H_
+#define ESPALIER_FILES_OPEN_CHUNK_GROUPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "espalier/checkpoint_file.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 /// Part of a tensor: whole chunks that hold whole elements.
 struct ChunkGroup {
@@ -34,6 +34,6 @@ struct ChunkGroupBuffer {
 [[nodiscard]] Result<ByteSpan> read_group(const CheckpointFile& file, const TensorRef& tensor,
                                           const ChunkGroup& group, ChunkGroupBuffer& buffer);
 
-}  // namespace espalier::cli
+}  // namespace espalier
 
-#endif  // ESPALIER_CLI_OPENING_CHUNK_GROUPS_H_
+#endif  // ESPALIER_FILES_OPEN_CHUNK_GROUPS_H_

@@ -159,3 +159,11 @@ def test_a_file_of_gguf(repository):
     assert files
     with espalier.open(files[0]) as file:
         assert file.format == "gguf" and len(file.metadata) > 0
+
+
+def test_elements_in_a_form_that_is_not_read():
+    checkpoint = espalier.open(FOREIGN / "numpy/objects.npz")
+    with pytest.raises(espalier.Incomplete, match="an array of Python objects.*; what is there is right") as raised:
+        checkpoint.verify()
+    assert (raised.value.code, raised.value.missing) == ("elements_missing", [])
+    assert [(type(error), error.code, error.path) for error in raised.value.errors] == [(espalier.Unsupported, "elements_missing", "bad")]

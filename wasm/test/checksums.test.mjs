@@ -115,6 +115,12 @@ test('without CRC-32s nothing is fetched, and the report says so', async () => {
   assert.ok(ok && checksums > 2 && unchecked > 0, 'entries of both kinds')
 })
 
+test('a tensor whose elements are in a form that is not read makes the report incomplete', async () => {
+  const { ok, verdict, missing, errors } = await verified(bytesOf('numpy/objects.npz'))
+  assert.deepEqual({ ok, verdict, missing }, { ok: false, verdict: 'incomplete', missing: [] })
+  assert.deepEqual(errors.map(({ code, path }) => [code, path]), [['elements_missing', 'bad']])
+})
+
 test('an entry of several pieces matches as a whole, in whatever order they come', async () => {
   const data = Buffer.alloc((7 << 19) + 13, 'some bytes')
   const file = storedZip([['a.npy', npy(data)], ['b.npy', npy(Buffer.from('b'))]])

@@ -18,11 +18,12 @@ interface VerifyPaneProps {
 const LISTED = 200
 
 /** What an incomplete file lacks. A further file that is another one, or cannot be read, is as good as missing. */
-function missingPart({ errors, missing }: Verified): string {
-  const tensors = errors.length - missing.length
-  const areAbsent = errors.slice(0, missing.length).every(({ code }) => code === 'file_missing')
+function missingPart({ errors }: Verified): string {
+  const files = errors.filter(({ code }) => code !== 'elements_missing')
+  const areAbsent = files.every(({ code }) => code === 'file_missing')
+  const tensors = errors.length - files.length
   const parts = [
-    missing.length > 0 && `${counted(missing.length, 'file')} missing${areAbsent ? '' : ' or unusable'}`,
+    files.length > 0 && `${counted(files.length, 'file')} missing${areAbsent ? '' : ' or unusable'}`,
     tensors > 0 && `${counted(tensors, 'tensor')} whose elements are not read`,
   ]
   return parts.filter(Boolean).join(', ')

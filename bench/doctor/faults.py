@@ -10,6 +10,7 @@ import numpy as np
 from state_file import BYTES, FLOATS, Tensor, decode, encode
 
 KIB = 1024
+FEW = 64  # elements: a stretch that is moved by less is nearly what it was
 
 
 class Site(NamedTuple):
@@ -85,10 +86,12 @@ def zero_tail(share, into_row):
 
 def stretch(size, of_other):
     def change(values, site):
-        length = site.count(size)
-        source = decode(site.other) if of_other else values.copy()
-        begin, taken_from = site.place(length), site.place(length)
-        values.reshape(-1)[begin:begin + length] = source.reshape(-1)[taken_from:taken_from + length]
+        source = (decode(site.other) if of_other else values.copy()).reshape(-1)
+        length = min(site.count(size), source.size // 2)
+        begin = taken_from = site.place(length)
+        while abs(begin - taken_from) < FEW:
+            taken_from = int(site.chance.integers(0, source.size - length))
+        values.reshape(-1)[begin:begin + length] = source[taken_from:taken_from + length]
     return changed(change)
 
 

@@ -8,6 +8,7 @@ import subprocess
 
 from faults import FIRST, MATRIX, SQUARES, STEP, VECTOR
 from namings import NAMINGS
+from plant import BASES
 from state_file import FLOATS
 
 PACKAGES = ("numpy torch torchvision timm transformers diffusers peft jax flax optax equinox keras onnx lpips facenet-pytorch resemblyzer torchcrepe "
@@ -151,7 +152,7 @@ def version_of(package):
         return None
 
 
-HEAD_OF_RECALL = ["fault", "with siblings", "f32", "bf16", "f16", "alone", "most told by"]
+HEAD_OF_RECALL = ["fault", "with siblings", *[dtype.lower() for dtype in FLOATS], "alone", "most told by"]
 HEAD_OF_ALARMS = ["family", "states", "tensors", "faults", "warnings", "notes", "states with alarms", "with alarms under any names"]
 
 
@@ -163,7 +164,7 @@ def page(work, program):
     own = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip().replace("\n", ", ")
     parts = [INTRODUCTION.format(own=own, python=platform.python_version(), versions=versions, states=len(clean), bytes=sum(row["bytes"] for row in clean) / 1e9,
                                  plants=len(plants), bases=len({row["base"] for row in plants}),
-                                 pairs=len({(row["base"], row["dtype"]) for row in plants}))]
+                                 all_pairs=len(BASES) * len(FLOATS), pairs=len({(row["base"], row["dtype"]) for row in plants}))]
     for title, is_held_back in (("The two thirds that bounds may be chosen by", False), ("The third that is held back", True)):
         these = [row for row in plants if row["held_back"] == is_held_back]
         seen = [row for row in these if row["group"] != "unseen"]
@@ -183,13 +184,13 @@ def page(work, program):
               "## By names\n", NAMES, table(["naming", "plants", "found as given", "found so named", "the same verdict"], namings(seen)),
               "## What no rule is for\n", UNSEEN, table(["fault", "found"], [[fault, share(rows)] for fault, rows in by([row for row in plants if row["group"] == "unseen"], "fault")])]
     if failed:
-        parts += ["## States that could not be made\n", table(["state", "why"], [[row["name"], row["error"].replace("|", "\\|").replace("\n", " ")[:160]] for row in failed])]
+        parts += ["## States that could not be made\n", table(["state", "why"], [[row["name"], "".join(c if c.isprintable() and c != "|" else " " for c in row["error"])[:100]] for row in failed])]
     return "\n".join(parts)
 
 
 INTRODUCTION = """# What the doctor finds, and what it says of sound models
 
-[`espalier doctor`](health.md) on {states} clean states ({bytes:.1f} GB) and {plants} planted faults in {bases} models ({pairs} pairs of a model and a dtype). `bench/doctor` makes both, with fixed seeds:
+[`espalier doctor`](health.md) on {states} clean states ({bytes:.1f} GB) and {plants} planted faults in {bases} models ({pairs} of {all_pairs} pairs of a model and a dtype). `bench/doctor` makes both, with fixed seeds:
 
     PYTHON bench/doctor/run.py clean
     PYTHON bench/doctor/run.py faults

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "espalier/error.h"
 #include "espalier/limits.h"
 #include "espalier/unrepresentable.h"
 #include "espalier/value.h"
@@ -76,6 +78,11 @@ struct SaveOptions {
   /// If the file would take more than this part of one without bases, it is written without: it
   /// would not be worth that it depends on others.
   double most_of_full = 0.6;
+  /// Called once with the state, before the first byte is written: by save_async() in the
+  /// background, with the snapshot. An error ends the save, and the target is unchanged. It gets
+  /// the options of the save, whose `cancel` it should heed, and must live until the save is done.
+  /// Only saves of Espalier files call it.
+  std::function<Result<void>(const Value& state, const SaveOptions& options)> check = {};
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
   /// Told of the bytes that are written; with bases, first of those that are compared.

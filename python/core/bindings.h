@@ -9,6 +9,7 @@
 
 namespace espalier::python {
 
+void bind_examining(nanobind::module_& module);
 void bind_file(nanobind::module_& module);
 void bind_mapping(nanobind::module_& module);
 void bind_saving(nanobind::module_& module);

@@ -107,6 +107,61 @@ struct Names {
   nb::object untyped_storage = name("untyped_storage");
 };
 
+// Where the bytes of an array lie that espalier/_encode.py gives (_tree.TensorParts).
+ByteSpan bytes_of(const nb::object& parts) {
+  const nb::object data = parts.attr("data");
+  nb::object place = parts.attr("address");
+  auto length = nb::cast<std::uint64_t>(parts.attr("nbytes"));
+  if (place.is_none()) {
+    const nb::dict interface = nb::cast<nb::dict>(data.attr("__array_interface__"));
+    place = nb::cast<nb::tuple>(interface["data"])[0];
+    length = nb::cast<std::uint64_t>(data.attr("nbytes"));
+  }
+  return {reinterpret_cast<const std::byte*>(nb::cast<std::uintptr_t>(place)),
+          static_cast<std::size_t>(length)};
+}
+
+// An array that must be copied to be read: see Use::kOneByOne.
+class CopiedArray {
+ public:
+  CopiedArray(nb::object encode_other, nb::object array, std::uint64_t size,
+              std::shared_ptr<Raised> raised)
+      : encode_other_(std::move(encode_other)),
+        array_(std::move(array)),
+        size_(size),
+        raised_(std::move(raised)) {}
+
+  Result<void> read(std::uint64_t offset, MutableByteSpan out) try {
+    const nb::gil_scoped_acquire acquired;
+    try {
+      if (copy_ == nullptr) {
+        const nb::tuple made = nb::cast<nb::tuple>(encode_other_.get()(array_.get()));
+        bytes_ = bytes_of(made[2]);
+        copy_ = std::make_unique<const KeptObject>(made[2].attr("data"));
+      }
+    } catch (nb::python_error& error) {
+      raised_->keep(std::move(error));
+      return fail(ErrorCode::kIoError, "an array cannot be copied");
+    }
+    if (bytes_.size() != size_ || !range_fits(offset, out.size(), bytes_.size())) {
+      return fail(ErrorCode::kIoError, "an array has another size than before; examine it again");
+    }
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    if (offset + out.size() == size_) copy_.reset();
+    return {};
+  } catch (const std::bad_cast&) {
+    return fail(ErrorCode::kIoError, "an array is encoded in another way than before");
+  }
+
+ private:
+  KeptObject encode_other_;
+  KeptObject array_;
+  std::uint64_t size_;
+  std::shared_ptr<Raised> raised_;
+  std::unique_ptr<const KeptObject> copy_;
+  ByteSpan bytes_;
+};
+
 class Encoder {
  public:
   Encoder(Views views, Use use)
@@ -145,7 +200,7 @@ class Encoder {
     check_views(*value);
     if (has_run_code_) check_memory(*value);
     keep_constants();
-    return {std::move(*value), std::move(kept_), std::move(attributes_)};
+    return {std::move(*value), std::move(kept_), std::move(attributes_), std::move(raised_)};
   }
 
  private:
@@ -472,7 +527,7 @@ class Encoder {
       return std::nullopt;
     }
     if (kind == Kind::kTensor || kind == Kind::kPlaceholder) {
-      Value value = with_label(tensor(content), std::move(label));
+      Value value = with_label(tensor(object, content), std::move(label));
       // Its address stays the object's as long as it is kept.
       kept_.push_back(nb::borrow(object));
       labelled_.emplace(object.ptr(), value);
@@ -482,8 +537,8 @@ class Encoder {
     return with_label(std::move(*value), std::move(label));
   }
 
-  // A tensor from its parts (_tree.TensorParts).
-  Value tensor(const nb::object& parts) {
+  // A tensor from its parts (_tree.TensorParts), which are those of `object`.
+  Value tensor(nb::handle object, const nb::object& parts) {
     Tensor tensor;
     tensor.dtype = static_cast<DType>(nb::cast<int>(parts.attr("dtype")));
     tensor.shape = nb::cast<std::vector<std::uint64_t>>(parts.attr("shape"));
@@ -499,16 +554,19 @@ class Encoder {
     if (!tie.is_none() && ties_.contains(tie)) {
       return Value::tensor(tied_[nb::cast<std::size_t>(ties_[tie])]);
     }
-    nb::object place = parts.attr("address");
-    auto length = nb::cast<std::uint64_t>(parts.attr("nbytes"));
-    if (place.is_none()) {
-      const nb::dict interface = nb::cast<nb::dict>(data.attr("__array_interface__"));
-      place = nb::cast<nb::tuple>(interface["data"])[0];
-      length = nb::cast<std::uint64_t>(data.attr("nbytes"));
+    const ByteSpan bytes = bytes_of(parts);
+    const bool is_private = nb::cast<bool>(parts.attr("is_private"));
+    Value value;
+    if (is_private && use_ == Use::kOneByOne && !bytes.empty()) {
+      auto array =
+          std::make_shared<CopiedArray>(encode_other_, nb::borrow(object), bytes.size(), raised_);
+      tensor.data = TensorData::produced(
+          [array](std::uint64_t offset, MutableByteSpan out) { return array->read(offset, out); });
+      value = Value::tensor(std::move(tensor));
+    } else {
+      value = borrow(data, std::move(tensor), bytes.data(), bytes.size(), is_private,
+                     is_constant(parts));
     }
-    const auto address = nb::cast<std::uintptr_t>(place);
-    Value value = borrow(data, std::move(tensor), reinterpret_cast<const std::byte*>(address),
-                         length, nb::cast<bool>(parts.attr("is_private")), is_constant(parts));
     if (!tie.is_none()) {
       ties_[tie] = tied_.size();
       tied_.push_back(value.as_tensor());
@@ -632,6 +690,7 @@ class Encoder {
   std::vector<nb::object> kept_;
   // Arrays, which kept_ keeps, and the memory that the save will read.
   std::vector<std::pair<nb::handle, ByteSpan>> borrowed_;
+  std::shared_ptr<Raised> raised_ = std::make_shared<Raised>();
   bool has_run_code_ = false;  // of the program
   nb::list attributes_;
 };

@@ -18,6 +18,7 @@ NB_MODULE(_core, module) {
       nanobind::arg("text"));
   module.def("end_calls", &espalier::python::end_calls);
   module.def("forget_other_calls", &espalier::python::forget_other_calls);
+  espalier::python::bind_examining(module);
   espalier::python::bind_file(module);
   espalier::python::bind_mapping(module);
   espalier::python::bind_saving(module);

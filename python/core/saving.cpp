@@ -13,6 +13,7 @@
 #include "bytes_sink.h"
 #include "encode.h"
 #include "errors.h"
+#include "examining.h"
 #include "interruptible.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -52,17 +53,22 @@ SaveOptions options_of(nb::handle metadata, int compression, bool sync, bool rep
   return options;
 }
 
-// Runs a save that takes the options with progress and a flag to cancel it.
+// Runs a save that takes the options with progress and a flag to cancel it. Returns the faults that
+// `check` has found in its state.
 template <class Save>
-void save_interruptibly(const nb::object& progress, SaveOptions options, const std::string& where,
-                        const Save& save) {
+nb::list save_interruptibly(const nb::object& progress, SaveOptions options,
+                            const std::string& where, const Save& save,
+                            const StateCheck& check = StateCheck()) {
+  check.add_to(options);
   auto result = run_interruptibly(
       progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
         options.progress = tell;
         options.cancel = &cancel;
         return save(options);
       });
+  if (nb::object refusal = check.refusal(); refusal.is_valid()) raise(refusal);
   must(std::move(result), where);
+  return check.faults();
 }
 
 // Opens the bases of a save at `path`; the exception of one that fails names it.
@@ -78,9 +84,11 @@ std::vector<OpenBase> open_bases(const std::vector<nb::bytes>& names, const std:
   return bases;
 }
 
-void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
-               bool sync, bool replace, unsigned threads, bool copy_views,
-               const std::vector<nb::bytes>& base_names, bool patches, const nb::object& progress) {
+nb::list save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
+                   bool sync, bool replace, unsigned threads, bool copy_views,
+                   const std::vector<nb::bytes>& base_names, bool patches,
+                   const nb::object& progress, const std::string& check) {
+  const StateCheck checking(check);
   const std::string path = path_of(name);
   const Encoded encoded = encode(state, views_of(copy_views));
   const auto bases = open_bases(base_names, path);
@@ -88,8 +96,9 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
       options_of(encoded.with_attributes(metadata), compression, sync, replace, threads);
   options.bases = bases_of(bases);
   options.patches = patches;
-  save_interruptibly(progress, std::move(options), path,
-                     [&](const SaveOptions& told) { return save(path, encoded.value, told); });
+  return save_interruptibly(
+      progress, std::move(options), path,
+      [&](const SaveOptions& told) { return save(path, encoded.value, told); }, checking);
 }
 
 KeyPath key_path_of(const std::string& text, const std::string& where) {
@@ -267,9 +276,12 @@ class Saving {
  public:
   // Calls begin(options), whose copy of the arrays Ctrl-C ends.
   template <class Begin>
-  Saving(SaveOptions options, std::string where, const Begin& begin)
-      : cancel_(std::make_unique<std::atomic<bool>>(false)), where_(std::move(where)) {
+  Saving(SaveOptions options, std::string where, const StateCheck& check, const Begin& begin)
+      : cancel_(std::make_unique<std::atomic<bool>>(false)),
+        where_(std::move(where)),
+        check_(check) {
     options.cancel = cancel_.get();
+    check_.add_to(options);
     try {
       auto begun = run_interruptibly(
           nb::none(), *cancel_, [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
@@ -302,7 +314,13 @@ class Saving {
   // The exception of a save that is done, or None.
   nb::object failure() const {
     const auto result = save_->wait();
+    if (nb::object refusal = check_.refusal(); refusal.is_valid()) return refusal;
     return result ? nb::object(nb::none()) : exception_of(result.error(), where_);
+  }
+  // What the check of a save that is done has found.
+  nb::list faults() const {
+    static_cast<void>(save_->wait());
+    return check_.faults();
   }
 
  private:
@@ -310,15 +328,17 @@ class Saving {
   std::unique_ptr<std::atomic<bool>> cancel_;
   std::unique_ptr<AsyncSave> save_;
   std::string where_;
+  StateCheck check_;
 };
 
 Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle metadata,
                           int compression, bool sync, bool replace, unsigned threads,
-                          bool copy_views) {
+                          bool copy_views, const std::string& check) {
   const std::string path = path_of(name);
+  const StateCheck checking(check);
   Encoded encoded = encode(state, views_of(copy_views), Use::kBackground);
   return {options_of(encoded.with_attributes(metadata), compression, sync, replace, threads), path,
-          [&](const SaveOptions& options) {
+          checking, [&](const SaveOptions& options) {
             return save_async(path, std::move(encoded.value), Snapshot::kCopy, options);
           }};
 }
@@ -332,20 +352,23 @@ class Folder {
         dir_(open(where_, last, every, best, incremental, threads)),
         patches_(patches) {}
 
-  void save(std::uint64_t step, nb::handle state, nb::handle metadata, int compression, bool sync,
-            unsigned threads, bool copy_views, const nb::object& progress) const {
+  nb::list save(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
+                bool sync, unsigned threads, bool copy_views, const std::string& check,
+                const nb::object& progress) const {
+    const StateCheck checking(check);
     const Encoded encoded = encode(state, views_of(copy_views));
-    save_interruptibly(
+    return save_interruptibly(
         progress, step_options(encoded.with_attributes(metadata), compression, sync, threads),
-        where_,
-        [&](const SaveOptions& options) { return dir_.save(step, encoded.value, options); });
+        where_, [&](const SaveOptions& options) { return dir_.save(step, encoded.value, options); },
+        checking);
   }
 
   Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
-                    bool sync, unsigned threads, bool copy_views) const {
+                    bool sync, unsigned threads, bool copy_views, const std::string& check) const {
+    const StateCheck checking(check);
     Encoded encoded = encode(state, views_of(copy_views), Use::kBackground);
     return {step_options(encoded.with_attributes(metadata), compression, sync, threads), where_,
-            [&](const SaveOptions& options) {
+            checking, [&](const SaveOptions& options) {
               return dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options);
             }};
   }
@@ -435,7 +458,11 @@ class Folder {
 void bind_saving(nb::module_& module) {
   module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
              "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "bases"_a, "patches"_a,
-             "progress"_a.none(), nb::call_guard<Call>());
+             "progress"_a.none(), "check"_a = "", nb::call_guard<Call>(),
+             nb::sig("def save(path: bytes, state: object | None, metadata: object, compression: "
+                     "int, sync: bool, replace: bool, threads: int, copy_views: bool, bases: "
+                     "collections.abc.Sequence[bytes], patches: bool, progress: object | None, "
+                     "check: str = '') -> list[tuple[str, str, str, str, str, int | None]]"));
   module.def("save_joined", &save_joined_file, "path"_a, "state"_a.none(), "metadata"_a,
              "compression"_a, "sync"_a, "threads"_a, "bases"_a, "tensors"_a,
              nb::call_guard<Call>());
@@ -443,7 +470,7 @@ void bind_saving(nb::module_& module) {
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
              "threads"_a, "copy_views"_a, nb::call_guard<Call>());
   module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,
-             "compression"_a, "sync"_a, "replace"_a, "threads"_a, "copy_views"_a,
+             "compression"_a, "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "check"_a = "",
              nb::call_guard<Call>());
 
   module.def("save_safetensors", &save_safetensors_file, "path"_a, "state"_a.none(), "metadata"_a,
@@ -470,7 +497,9 @@ void bind_saving(nb::module_& module) {
       .def("is_done", &Saving::is_done)
       .def("cancel", &Saving::cancel)
       .def("progress", &Saving::progress)
-      .def("failure", &Saving::failure, nb::sig("def failure(self) -> Exception | None"));
+      .def("failure", &Saving::failure, nb::sig("def failure(self) -> Exception | None"))
+      .def("faults", &Saving::faults,
+           nb::sig("def faults(self) -> list[tuple[str, str, str, str, str, int | None]]"));
 
   nb::class_<Folder>(module, "Folder")
       .def(nb::init<const nb::bytes&, std::optional<std::size_t>, std::uint64_t,
@@ -479,9 +508,14 @@ void bind_saving(nb::module_& module) {
            "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "incremental"_a, "patches"_a,
            "threads"_a, nb::call_guard<Call>())
       .def("save", &Folder::save, "step"_a, "state"_a.none(), "metadata"_a, "compression"_a,
-           "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>())
+           "sync"_a, "threads"_a, "copy_views"_a, "check"_a, "progress"_a.none(),
+           nb::call_guard<Call>(),
+           nb::sig("def save(self, step: int, state: object | None, metadata: object, compression: "
+                   "int, sync: bool, threads: int, copy_views: bool, check: str, progress: object "
+                   "| None) -> list[tuple[str, str, str, str, str, int | None]]"))
       .def("save_async", &Folder::save_async, "step"_a, "state"_a.none(), "metadata"_a,
-           "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>())
+           "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, "check"_a,
+           nb::call_guard<Call>())
       .def("lock", &Folder::lock)
       .def("unlock", &Folder::unlock)
       .def("prune", &Folder::prune, "step"_a, nb::call_guard<Call>())

@@ -571,6 +571,34 @@ def on_a_mesh(folder, saves):
         assert all(torch.equal(*pair) for pair in zip(values, torch.load(folder / "values"), strict=True))
 
 
+def unhealthy(folder, background):
+    """Of a state with NaN, in a shard of one rank and in an array of numpy."""
+    rank = dist.get_rank()
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    rows = torch.zeros(8, 4)
+    rows[6, 1] = torch.nan  # of rank 1
+    good = {"a/b": {"rows": distribute_tensor(torch.ones(8, 4), mesh, [Shard(0)])}, "plain": np.ones(3)}
+    bad = {"a/b": {"rows": distribute_tensor(rows, mesh, [Shard(0)])}, "plain": np.array([1, np.inf])}
+    ck = espalier.Checkpointer(folder / "run", keep=1, distributed=True, background=background, check="raise")
+    ck.save(1, good)
+    with pytest.raises(espalier.Unhealthy, match=r"step 2: .*rank 0 \(and 1 more\): the state has 1 fault, so it was not saved: plain: ") as error:
+        ck.save(2, bad)
+        ck.wait()
+    assert [fault.path for fault in error.value.findings] == ["plain"]
+    with pytest.raises(espalier.Unhealthy, match=r"rank 1: .*: a~1b/rows: 1 of 16 elements is NaN, the first at \[2, 1\]"):
+        ck.save(2, {**bad, "plain": 1})
+        ck.wait()
+    assert ck.steps == [1]
+    ck.close()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", espalier.HealthWarning)
+        with espalier.Checkpointer(folder / "run", keep=1, distributed=True, background=background, check="warn") as ck:
+            ck.save(2, bad)
+        told = [each.message for each in caught if isinstance(each.message, espalier.HealthWarning)]
+    assert [sorted(fault.path for fault in each.findings) for each in told] == ([["a~1b/rows", "plain"]] if rank == 0 else [])
+    assert ck.steps == [2] and sorted(name[:13] for name in os.listdir(folder / "run") if name.startswith("step")) == ["step_00000002"] * 3
+
+
 def example(folder):
     """Runs python/examples/train_ranks.py in these processes, once and once more."""
     os.chdir(folder)
@@ -585,7 +613,7 @@ def example(folder):
 
 TASKS = {
     each.__name__: each
-    for each in (train, save_whole, load_whole, read_parts, read_columns, checked, fail_in_one, forked, warned, rules, ties, on_a_mesh, example)
+    for each in (train, save_whole, load_whole, read_parts, read_columns, checked, fail_in_one, forked, warned, rules, ties, on_a_mesh, unhealthy, example)
 }
 
 

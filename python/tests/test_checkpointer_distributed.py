@@ -157,6 +157,11 @@ def test_what_is_tied_and_what_only_seems_so(run, tmp_path):
     run.well("ties", tmp_path)
 
 
+@pytest.mark.parametrize("background", [True, False])
+def test_a_fault_in_one_part_is_one_of_the_step(background, run, tmp_path):
+    run.well("unhealthy", tmp_path, background=background)
+
+
 def test_the_example_resumes(run, tmp_path):
     run.well("example", tmp_path)
 

@@ -127,6 +127,8 @@ def instances(folder, file, lossy):
     arrays = {EVIL: np.zeros(3, np.float32)}
     yield espalier.prepare_update(folder / f"c{EVIL}.espalier", arrays, read_others=True)
     yield from (espalier.ANY, espalier.SKIP, espalier.spec((1,), "f32", (EVIL,)))
+    found = espalier.doctor({EVIL: np.array([np.nan]), "x": [np.array([np.nan])] * 3})
+    yield from (found, *found.findings, espalier.doctor(lossy), espalier.doctor(damaged(file)))
     closed = espalier.open(file)
     closed.close()
     yield closed
@@ -140,6 +142,10 @@ def failures(folder, file, lossy):
     other = folder / f"other{EVIL}.safetensors"
     other.write_bytes(safetensors({EVIL: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)))
     broken = damaged(file)
+
+    def run_ill(check):
+        with espalier.Checkpointer(folder / f"ill{EVIL}", check=check) as ck:
+            ck.save(1, {EVIL: np.array([np.nan])})
 
     def run_again():
         with espalier.Checkpointer(folder / f"run{EVIL}", background=False) as ck:
@@ -180,13 +186,17 @@ def failures(folder, file, lossy):
             lambda: espalier.map(other, missing.with_suffix(".json")),
             lambda: espalier.map(other, {"espalier_map": 1, "rules": [], "rest": "keep"}).__reduce__(),
         ],
+        "doctor": [
+            lambda: espalier.doctor(missing), lambda: espalier.doctor(bad), lambda: espalier.doctor(file, f"{EVIL}zz"),
+            lambda: espalier.doctor({EVIL: len}), lambda: espalier.doctor({EVIL: 1}, EVIL + "{"),
+        ],
         "key_maps": [],
         "apply": [lambda: espalier.apply(file, {EVIL: np.ones(4, np.float32)}), lambda: espalier.apply(missing, {})],
         "prepare_update": [lambda: espalier.prepare_update(file, {EVIL + "a": np.ones(3, np.float32)})],
         "register": [],
         "spec": [lambda: espalier.spec((1,), "f32 " + EVIL)],
         "Checkpointer": [
-            run_again, lambda: espalier.Checkpointer(file), lambda: espalier.Checkpointer(folder / "x", best=(EVIL, "min")).save(1, 1, metrics={EVIL + "b": 1}),
+            run_again, lambda: run_ill("warn"), lambda: run_ill("raise"), lambda: espalier.Checkpointer(file), lambda: espalier.Checkpointer(folder / "x", best=(EVIL, "min")).save(1, 1, metrics={EVIL + "b": 1}),
         ],
     }
     for name, each in calls.items():
@@ -219,8 +229,8 @@ def test_no_error_or_warning_prints_what_a_terminal_obeys(folder, file, lossy):
             assert each("x", path=EVIL).path == EVIL
     caught = set().union(*seen.values())
     assert {each.__name__ for each in caught} >= {
-        "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
-        "LossWarning", "SliceError", "TreeMismatch", "Unsupported",
+        "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt", "DamagedCheckpoint", "EspalierError", "HealthWarning",
+        "KeyPathError", "LossWarning", "SliceError", "TreeMismatch", "Unhealthy", "Unsupported",
     }  # fmt: skip
 
 

@@ -50,6 +50,16 @@ def of_a_file(framework_tree: dict[str, Any]) -> None:
         assert_type(tensor.jax(), jax.Array)
 
 
+def of_numbers(model: torch.nn.Module, state: dict[str, Any]) -> None:
+    found = espalier.doctor("f", "model/**", threads=2, progress=True)
+    assert_type(found, espalier.Diagnosis)
+    assert_type(found.faults, tuple[espalier.Finding, ...])
+    assert_type(found.findings[0].at, int | None)
+    assert_type(espalier.doctor(model).ok and espalier.doctor(state).ok, bool)
+    found.tensors = 3  # type: ignore[misc]
+    espalier.Checkpointer("run", check="error")  # type: ignore[arg-type]
+
+
 def of_a_run(checkpointer: espalier.Checkpointer, run: Run, model: torch.nn.Module) -> None:
     assert_type(checkpointer.restore(like=run, best=True), tuple[Run, int])
     assert_type(checkpointer.restore(into={"model": model}, assign=True), tuple[Any, int])

@@ -214,6 +214,47 @@ TEST_CASE("The destructor and assignment wait for the save") {
   CHECK(number_in(folder / "3") == 3);
 }
 
+TEST_CASE("A check sees the snapshot before anything is written, and its error ends the save") {
+  const TemporaryFolder folder;
+  REQUIRE(save(folder / "file", Value::dict({{"n", 1}})));
+  for (const bool in_background : {false, true}) {
+    std::vector<float> numbers(3, 1.0f);
+    const Value state =
+        Value::dict({{"n", 2}, {"numbers", Value::tensor(borrow(numbers), {3})}});
+    Gate gate;
+    std::vector<float> seen;
+    bool accepts = false;
+    const auto check = [&](const Value& looked_at, const SaveOptions& options) -> Result<void> {
+      gate.pass();
+      CHECK((options.cancel != nullptr) == in_background);
+      CHECK(folder.size() <= 2);  // and perhaps a temporary file
+      seen.resize(3);
+      const auto& tensor = *looked_at.find("numbers")->as_tensor();
+      REQUIRE(tensor.data.read(0, std::as_writable_bytes(std::span(seen))));
+      if (accepts) return {};
+      return fail(ErrorCode::kInvalidTree, "no");
+    };
+    const auto run = [&](const SaveOptions& options) {
+      if (!in_background) return save(folder / "file", state, options);
+      const AsyncSave saving = save_async(folder / "file", state, Snapshot::kCopy, options);
+      numbers.assign(3, 5.0f);
+      gate.open();
+      return saving.wait();
+    };
+    if (!in_background) gate.open();
+    const auto refused = run({.check = check});
+    check_error(refused, ErrorCode::kInvalidTree, "", "no");
+    CHECK(seen == std::vector<float>(3, 1.0f));
+    CHECK(number_in(folder / "file") == 1);
+    CHECK(folder.size() == 1);
+    accepts = true;
+    numbers.assign(3, 1.0f);
+    REQUIRE(run({.check = check}));
+    CHECK(number_in(folder / "file") == 2);
+    REQUIRE(save(folder / "file", Value::dict({{"n", 1}})));
+  }
+}
+
 TEST_CASE("A forked child leaves the parent's save alone") {
   const TemporaryFolder folder;
   Gate gate;

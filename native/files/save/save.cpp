@@ -76,6 +76,9 @@ Result<void> save_referring(Target& target, const Value& state, const References
 template <class Target>
 Result<void> save_to(Target& target, const Value& state, const SaveOptions& options,
                      Carry carry) try {
+  if (options.check) {
+    if (auto ok = options.check(state, options); !ok) return ok;
+  }
   auto references = find_references(state, options.bases,
                                     {.patches = options.patches,
                                      .most_of_full = options.most_of_full,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._async import AsyncSave, NotInThisProcess
     from ._checkpoint import Checkpoint, Note, VerifyReport
     from ._checkpointer import Checkpointer, DamagedCheckpoint
+    from ._doctor import Diagnosis, Finding, HealthWarning, Unhealthy, doctor
     from ._errors import (
         Cancelled,
         CheckpointExists,
@@ -49,6 +50,7 @@ else:
         "_async": "AsyncSave NotInThisProcess",
         "_checkpoint": "Checkpoint Note VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
+        "_doctor": "Diagnosis Finding HealthWarning Unhealthy doctor",
         "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError CodeWarning Corrupt EspalierError Incomplete KeyPathError LossWarning MissingPackage SliceError Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_map": "MapTarget MappedCheckpoint key_maps map",
@@ -80,8 +82,8 @@ else:
 
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
-    "CheckpointOSError", "Checkpointer", "CodeWarning", "Corrupt", "DamagedCheckpoint", "EspalierError", "Incomplete", "KeyPathError",
+    "CheckpointOSError", "Checkpointer", "CodeWarning", "Corrupt", "DamagedCheckpoint", "Diagnosis", "EspalierError", "Finding", "HealthWarning", "Incomplete", "KeyPathError",
     "Labelled", "Ledger", "LossWarning", "MapTarget", "MappedCheckpoint", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
-    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "key_maps", "load", "load_bytes", "map", "open", "prepare_update", "register",
+    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unhealthy", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "doctor", "key_maps", "load", "load_bytes", "map", "open", "prepare_update", "register",
     "save", "save_async", "save_bytes", "save_orbax", "save_safetensors", "spec",
 ]  # fmt: skip

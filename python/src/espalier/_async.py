@@ -7,12 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import EspalierError
 from ._step_store import Saving
 from ._visible import visible
+
+if TYPE_CHECKING:
+    from ._doctor import Finding
 
 
 class NotInThisProcess(EspalierError):
@@ -59,6 +62,15 @@ class AsyncSave:
         self._is_told = True
         return self._failure
 
+    def _faults(self) -> tuple[Finding, ...]:
+        """What the check of a save that is done has found."""
+        raw = self._saving.faults()
+        if not raw:
+            return ()
+        from ._doctor import as_findings
+
+        return as_findings(raw)
+
     def result(self, timeout: float | None = None) -> None:
         """Waits until the save is done, and raises its error."""
         failure = self.exception(timeout)
@@ -74,7 +86,8 @@ class AsyncSave:
             time.sleep(delay)  # Ctrl-C ends it.
             delay = min(2 * delay, 0.02)
         if not self._has_ended:
-            self._failure = self._saving.failure()
+            failure = self._saving.failure()
+            self._failure = _named(failure, self.name) if hasattr(failure, "findings") else failure
             self._has_ended = True
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -93,6 +106,13 @@ class AsyncSave:
         if os.getpid() != self._process:
             return f"<save of another process to {visible(self.name)}>"
         return f"<save to {visible(self.name)}: {'done' if self.done() else 'going on'}>"
+
+
+def _named(failure: Any, name: str) -> Exception:
+    """The error of a state with faults, which does not know where it would be saved."""
+    from ._doctor import at_step
+
+    return at_step(failure, name)
 
 
 # Not weak: a program may drop the handle, and the save must still be finished before it ends.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from . import _api, _urls
 from ._async import AsyncSave, NotInThisProcess
+from ._doctor import Finding, Unhealthy, as_findings, at_step, warning_of
 from ._errors import CheckpointNotFound, EspalierError, KeyPathError
 from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import Progress, reporting
@@ -78,6 +79,14 @@ class Checkpointer:
     MiB that differs a little is written as its differences, as by save(base=): a step of reinforcement learning then takes
     a hundredth. Each such step needs those before it, so up to 16 of them stay beside what `keep` says.
 
+    With `check`, each save first looks for faults in the numbers of the state, as doctor() does: elements that are NaN or infinite
+    where they cannot be, negative averages of squares. `check="raise"` does not save such a step: the error is Unhealthy, with the findings,
+    and as no file is written, none is replaced or removed, so the best and the latest stay as they are. `check="warn"` saves it, and it then counts as any other, as the latest
+    and by its metrics; a HealthWarning for each such step has the first findings. A save in the background looks at its copy of the
+    arrays, in the background, and the error and the warning come with the next call, as its other errors do. This takes the time that
+    doctor() takes; without `check`, nothing looks. Warnings and notes of doctor() do not count here. With `distributed`, each process
+    looks at the parts that it writes, a fault in one of them is an error in all, and rank 0 warns.
+
     One process saves to a folder at a time. The first save() locks it until close(), or until the process ends in whatever
     way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
     locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
@@ -114,6 +123,7 @@ class Checkpointer:
         compression: int = 0,
         incremental: bool = False,
         patches: bool = False,
+        check: Literal["warn", "raise"] | None = None,
         sync: bool = True,
         threads: int = 0,
         distributed: bool = False,
@@ -121,6 +131,8 @@ class Checkpointer:
     ):
         if busy not in ("wait", "skip", "raise"):
             raise EspalierError(f'busy must be "wait", "skip" or "raise", not {busy!r}')
+        if check not in ("warn", "raise", None):
+            raise EspalierError(f'check must be "warn", "raise" or None, not {check!r}')
         if keep is None and (keep_every or best):
             raise EspalierError("keep=None keeps every step; leave out keep_every and best, or say how many to keep")
         every = None if every is None else check_int("every", every, 1)
@@ -130,7 +142,7 @@ class Checkpointer:
         self.folder = os.fsdecode(folder)
         self._every, self._every_seconds = every, None if every_minutes is None else 60 * every_minutes
         self._best = _rule(best)
-        self._background, self._busy = background, busy
+        self._background, self._busy, self._check = background, busy, check or ""
         self._compression, self._sync, self._threads = compression, check_bool("sync", sync), threads
         how = check_bool("incremental", incremental), check_bool("patches", patches)
         if patches and not incremental:
@@ -196,16 +208,33 @@ class Checkpointer:
         self._finish()
         state = state if self._shared is None else OfRanks(state, per_rank)
         if self._background:
-            begun = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
-            self._saving = AsyncSave(begun, f"{self._shown}, step {step}")
+            begun = self._store.save_async(step, state, described, self._compression, self._sync, self._threads, copy, self._check)
+            self._saving = AsyncSave(begun, self._name_of(step))
         else:
-            self._store.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
-            self._untold += self._store.tidy()
+            self._save_now(step, state, described, copy)
         self._last_save = time.monotonic()
         self._has_saved = True
         self._warn()
         self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
+
+    def _name_of(self, step: int) -> str:
+        return f"{self._shown}, step {step}"
+
+    def _save_now(self, step: int, state: Any, metadata: dict[str, Any], copy: bool) -> None:
+        try:
+            faults = self._store.save(
+                step, state, metadata, self._compression, self._sync, self._threads, copy, self._check, None
+            )
+        except Unhealthy as error:
+            raise at_step(error, self._name_of(step)) from None
+        self._has_written(self._name_of(step), as_findings(faults))
+
+    def _has_written(self, name: str, faults: tuple[Finding, ...]) -> None:
+        """A save was made: keeps what there is to warn of."""
+        self._untold += self._store.tidy()
+        if faults:
+            self._untold.append(warning_of(faults, name))
 
     def _described(self, step: int, metadata: Mapping[str, Any] | None, metrics: Mapping[str, float] | None) -> dict[str, Any]:
         """The metadata of the file."""
@@ -248,9 +277,9 @@ class Checkpointer:
         except NotInThisProcess:
             self._saving = None
             raise
-        self._saving = None
+        saving, self._saving = self._saving, None
         if self._failure is None:
-            self._untold += self._store.tidy()
+            self._has_written(saving.name, saving._faults())
 
     def _raise_failure(self, note: str = "") -> None:
         failure, self._failure = self._failure, None
@@ -263,6 +292,9 @@ class Checkpointer:
             problem = self._untold.pop(0)
             if str(problem) not in self._problems:
                 self._problems.add(str(problem))
+                if isinstance(problem, Warning):
+                    warnings.warn(problem, stacklevel=stacklevel)
+                    continue
                 # Nothing is damaged where no file has the metric of best=, or by what a store cannot do.
                 is_damage = type(problem) not in (EspalierError, KeyPathError)
                 warnings.warn(str(problem), DamagedCheckpoint if is_damage else UserWarning, stacklevel=stacklevel)

@@ -21,7 +21,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _urls
 from ._checkpoint import Checkpoint
@@ -41,6 +41,9 @@ from ._retention import Retention, number
 from ._step_store import Saving
 from ._temporary import TemporaryFolder, told
 from ._uploads import Upload
+
+if TYPE_CHECKING:
+    from ._doctor import RawFinding
 
 _VERSION = 1
 _HINT = "LATEST"
@@ -127,18 +130,21 @@ class ObjectStore:
 
     def save(
         self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool,
-        progress: Report | None,
-    ) -> None:  # fmt: skip
+        check: str, progress: Report | None,
+    ) -> list[RawFinding]:  # fmt: skip
         with TemporaryFolder() as folder, told(folder):
             file = os.path.join(folder, f"step_{step:08}.espalier")
-            _core.save(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, [], False, progress)
+            faults = _core.save(
+                os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, [], False, progress, check
+            )
             self._commit(step, file, metadata.get("metrics"), None)
+        return faults
 
     def save_async(
-        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool
+        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool, check: str
     ) -> Saving:
         def begin(file: str) -> Saving:
-            return _core.save_async(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views)
+            return _core.save_async(os.fsencode(file), state, metadata, compression, False, True, threads, copy_views, check)
 
         metrics = metadata.get("metrics")
         return Upload(

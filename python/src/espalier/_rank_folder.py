@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from . import _api, _core, _rank_files
 from ._checkpoint import Checkpoint
+from ._doctor import RawFinding, doctor, refused
 from ._errors import CheckpointOSError, Corrupt, EspalierError
 from ._frameworks import Framework
 from ._own_parts import StepOfRank
@@ -86,6 +87,7 @@ class _Work:
     tensors: dict[str, Whole]  # in rank 0, and so are the twins
     twins: dict[str, str]
     options: dict[str, Any]
+    check: str
 
 
 # The one that saves to a folder, by its path, from its first save to its end.
@@ -145,16 +147,17 @@ class RankFolder:
         sync: bool,
         threads: int,
         copy_views: bool,
+        check: str,
         progress: Report | None,
-    ) -> None:
+    ) -> list[RawFinding]:
         options = {"compression": compression, "sync": sync, "threads": threads}
-        self._finish(self._agree(step, state, metadata, options, copies=False), self.ranks, progress)
+        return self._finish(self._agree(step, state, metadata, options, check, copies=False), self.ranks, progress)
 
     def save_async(
-        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool
+        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool, check: str
     ) -> _Behind:
         options = {"compression": compression, "sync": sync, "threads": threads}
-        work = self._agree(step, state, metadata, options, copies=True)
+        work = self._agree(step, state, metadata, options, check, copies=True)
         return _Behind(lambda report: self._finish(work, self._behind, report))
 
     def steps(self) -> list[int]:
@@ -213,7 +216,7 @@ class RankFolder:
                 raise Corrupt(f"{file.name}: this is not the file that step {step} was saved with: its digest is another", "file_changed")
             return _api.load(self._folder / name, at=_PER_RANK, framework=self._framework) if _PER_RANK in file else None
 
-    def _agree(self, step: int, state: OfRanks, metadata: Any, options: dict[str, Any], copies: bool) -> _Work:
+    def _agree(self, step: int, state: OfRanks, metadata: Any, options: dict[str, Any], check: str, copies: bool) -> _Work:
         """Plans who writes what. Nothing is written before all have agreed on the step."""
         plan = self._plan()
         tensors: dict[str, Whole] = {}
@@ -259,7 +262,7 @@ class RankFolder:
         dealt = self.ranks.deal(deal)
         with self.ranks.together():
             items = plan.items(dealt.items, copies)
-        return _Work(step, dealt, items, own, split, metadata, tensors, twins, options)
+        return _Work(step, dealt, items, own, split, metadata, tensors, twins, options, check)
 
     def _bases(self, step: int) -> list[str]:
         """The files of the ranks of the newest step beside this one, in rank order."""
@@ -275,10 +278,16 @@ class RankFolder:
             return names
         return []
 
-    def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> None:
+    def _finish(self, work: _Work, ranks: Group, progress: Report | None) -> list[RawFinding]:
+        """Returns the faults that the processes have found in their parts: in rank 0."""
         name = f"{pathlib.Path(os.fsdecode(self.path(work.step))).stem}.{work.dealt.id}.r{ranks.rank:05d}.espalier"
         written, digest, failure = None, None, None
+        faults: list[RawFinding] = []
         try:
+            if work.check:
+                faults = _faults_of(work, ranks.rank == 0)
+                if faults and work.check == "raise":
+                    raise refused(faults)
             places = _rank_files.write(
                 self._folder / name,
                 work.items,
@@ -296,19 +305,20 @@ class RankFolder:
         except Exception as error:
             failure = portable(error)
         # An error is told to all: otherwise the others would wait for this one.
-        gathered = ranks.gather(((name, digest), written, failure))
+        gathered = ranks.gather(((name, digest), written, failure, faults))
         ranks.from_first(lambda: self._commit(work, gathered))
+        return [fault for each in gathered for fault in each[3]] if ranks.rank == 0 else []
 
     def _commit(self, work: _Work, gathered: list[Any]) -> None:
         """In rank 0: writes the file of the step, with which it exists, and removes what is not kept."""
-        raise_first([failure for _, _, failure in gathered], f"step {work.step} was not saved: ")
+        raise_first([failure for _, _, failure, _ in gathered], f"step {work.step} was not saved: ")
         places: dict[str, dict[Numbers, Place]] = {}
-        for _, written, _ in gathered:
+        for _, written, _, _ in gathered:
             for (key, offsets), place in written:
                 places.setdefault(key, {})[offsets] = place
         path = pathlib.Path(os.fsdecode(self.path(work.step)))
         _rank_files.check_replaceable(path)
-        names = [name for (name, _), _, _ in gathered]
+        names = [name for (name, _), *_ in gathered]
         numbers = {name: number for number, name in enumerate(names)}
         # A tensor that is at several places is one.
         paths: dict[str, list[str]] = {}
@@ -317,7 +327,7 @@ class RankFolder:
         _core.save_joined(
             os.fsencode(path),
             work.split.skeleton,
-            {**work.metadata, _RANKS: [list(file) for file, _, _ in gathered]},
+            {**work.metadata, _RANKS: [list(file) for file, *_ in gathered]},
             work.options["compression"],
             work.options["sync"],
             work.options["threads"],
@@ -333,6 +343,21 @@ class RankFolder:
             self._problems = _remove_unneeded(self._steps)
         except Exception as error:
             self._problems = [error]
+
+
+def _faults_of(work: _Work, is_first: bool) -> list[RawFinding]:
+    """What is wrong with the numbers that this process writes, by the key paths of the whole state. The first also writes what is no
+    tensor of the framework."""
+    threads = work.options["threads"]
+    parts: dict[str, list[Any]] = {}
+    for item in work.items:
+        parts.setdefault(item.name, []).append(item.data)
+    # Each key of this dict is a whole path.
+    found = [
+        fault._replace(path=fault.path.split("/")[0].removeprefix("~2").replace("~1", "/").replace("~0", "~"))
+        for fault in doctor(parts, threads=threads).faults
+    ]
+    return [*found, *(doctor(work.split.skeleton, threads=threads).faults if is_first else ())]
 
 
 def remove_files_of_ranks(steps: Folder) -> list[Exception]:
@@ -375,15 +400,16 @@ def _remove_unneeded(steps: Folder) -> list[Exception]:
 class _Behind:
     """A save in a thread of its own."""
 
-    def __init__(self, save: Callable[[Report], None]):
+    def __init__(self, save: Callable[[Report], list[RawFinding]]):
+        self._faults: list[RawFinding] = []
         self._failure: Exception | None = None
         self._progress = (0, 0)
         self._thread = threading.Thread(target=self._run, args=(save,), name="espalier-save")
         self._thread.start()
 
-    def _run(self, save: Callable[[Report], None]) -> None:
+    def _run(self, save: Callable[[Report], list[RawFinding]]) -> None:
         try:
-            save(self._report)
+            self._faults = save(self._report)
         except Exception as error:
             self._failure = error
 
@@ -402,3 +428,6 @@ class _Behind:
 
     def failure(self) -> Exception | None:
         return self._failure
+
+    def faults(self) -> list[RawFinding]:
+        return self._faults

@@ -17,6 +17,7 @@ from ._retention import Retention
 from ._tree import below
 
 if TYPE_CHECKING:
+    from ._doctor import RawFinding
     from ._frameworks import Framework
     from ._rank_folder import Plan, RankFolder
     from ._ranks import Group
@@ -35,6 +36,9 @@ class Saving(Protocol):
 
     def failure(self) -> Exception | None:
         """The error of a save that is done."""
+
+    def faults(self) -> list[RawFinding]:
+        """What the check of a save that is done has found."""
 
 
 class OfRanks(NamedTuple):
@@ -61,12 +65,14 @@ class StepStore(Protocol):
         sync: bool,
         threads: int,
         copy_views: bool,
+        check: str,
         progress: Report | None,
-    ) -> None:
-        """Saves the step, completely or not at all. The metadata have the step and the metrics."""
+    ) -> list[RawFinding]:
+        """Saves the step, completely or not at all. The metadata have the step and the metrics. `check` is "warn", "raise" or empty:
+        with "raise", Unhealthy in place of a save if the state has faults; with "warn", returns these."""
 
     def save_async(
-        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool
+        self, step: int, state: Any, metadata: Any, compression: int, sync: bool, threads: int, copy_views: bool, check: str
     ) -> Saving:
         """The same in the background: arrays are copied before the call returns."""
 

@@ -9,11 +9,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import _urls
 from ._errors import Cancelled, EspalierError
 from ._step_store import Saving
 from ._temporary import TemporaryFolder, told
+
+if TYPE_CHECKING:
+    from ._doctor import RawFinding
 
 Send = Callable[[str, Callable[[int], None]], None]
 
@@ -61,6 +65,9 @@ class Upload:
     def failure(self) -> Exception | None:
         self._thread.join()
         return self._failure
+
+    def faults(self) -> list[RawFinding]:
+        return self._saving.faults()
 
     def _run(self) -> None:
         try:

@@ -11,6 +11,7 @@
 
 #include "espalier/foreign/zip/checksum_plan.h"
 #include "espalier/format/file_set.h"
+#include "espalier/read/missing_tensors.h"
 
 namespace espalier::abi {
 
@@ -70,6 +71,7 @@ void espalier_checksums_finish(Checksums* checksums, Verification* verification,
   checksums->plan.compare(checksums->crcs, verification->damage, errors);
   VerifyReport& report = verification->report;
   report = verification->plan.report(std::move(verification->damage));
+  add_missing_tensors(verification->plan.checkpoint(), report);
   report.bytes = checksums->plan.bytes();
   report.error_count += errors.size();
   for (Error& error : errors) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -285,6 +286,82 @@ struct Optimizer {
     return check.findings();
   }
 };
+
+TEST_CASE("tensors that only numbers name, or words of their own, are judged by their shape") {
+  const auto alarms_of = [](const Model& model) {
+    std::string alarms;
+    for (const Finding& found : model.findings()) {
+      if (found.severity == Severity::kNote) continue;
+      alarms += found.path + ": " + found.text + "\n";
+    }
+    return alarms;
+  };
+  Model model;
+  SUBCASE("numbers that count all tensors make no kind") {
+    // A target network beside its model.
+    for (const auto& tensor : Model().tensors) model.tensors.push_back(tensor);
+    unsigned number = 0;
+    for (auto& [name, tensor] : model.tensors) name = "p" + std::to_string(number++);
+    CHECK(alarms_of(model) == "");
+  }
+  const std::vector<std::string> words = {"ant", "bee", "cat", "dog", "eel", "fox"};
+  SUBCASE("a gain among biases") {
+    unsigned seed = 0;
+    for (const std::string& word : words) {
+      Floats bias = noise(80, 0.005F, ++seed);
+      if (word == "cat") {
+        for (float& value : bias) value += 1;
+      }
+      model.tensors.push_back({word, {bias, {80}}});
+    }
+    CHECK(alarms_of(model) == "");
+  }
+  SUBCASE("masks and averages of squares among weights") {
+    unsigned seed = 0;
+    for (const std::string& word : words) {
+      Floats weight = noise(56 * 56, 0.02F, ++seed);
+      for (std::size_t i = 0; i < weight.size(); ++i) {
+        if (word == "eel") weight[i] = weight[i] * weight[i];
+        if (word == "cat") weight[i] = i % 56 <= 50 ? 1.0F : 0.0F;
+      }
+      model.tensors.push_back({word, {weight, {56, 56}}});
+    }
+    CHECK(alarms_of(model).find("mean is") == std::string::npos);
+  }
+  SUBCASE("rows of zeros, which the others do not have") {
+    unsigned seed = 0;
+    for (const std::string& word : words) {
+      Floats weight = noise(56 * 56, 0.02F, ++seed);
+      if (word == "fox") std::fill_n(weight.begin() + 56 * 5, 56 * 40, 0.0F);
+      model.tensors.push_back({word, {weight, {56, 56}}});
+    }
+    CHECK(alarms_of(model).find("rows are zero") == std::string::npos);
+  }
+}
+
+TEST_CASE("zeros of both signs are one number") {
+  Model model;
+  Floats zeros(64 * 48, 0);
+  for (std::size_t i = 0; i < zeros.size(); i += 3) zeros[i] = -0.0F;
+  model.at("layers/3/q_proj/weight") = zeros;
+  CHECK(model.only(HealthRule::kAllZero).severity == Severity::kWarning);
+}
+
+TEST_CASE(
+    "a part that was written twice is found in a small tensor; a table that repeats is none") {
+  Model model;
+  Floats weight = noise(128 * 100, 0.02F, 500);
+  SUBCASE("twice") {
+    std::copy_n(weight.begin() + 1000, 5000, weight.begin() + 7013);
+    model.tensors.push_back({"head/weight", {weight, {128, 100}}});
+    CHECK(model.only(HealthRule::kRepeated).path == "head/weight");
+  }
+  SUBCASE("a table") {
+    for (std::size_t i = 1700; i < weight.size(); ++i) weight[i] = weight[i - 1700];
+    model.tensors.push_back({"head/weight", {weight, {128, 100}}});
+    for (const Finding& found : model.findings()) CHECK(found.rule != HealthRule::kRepeated);
+  }
+}
 
 TEST_CASE("moments are found by their names, and without them") {
   using Names = std::pair<std::string, std::string>;

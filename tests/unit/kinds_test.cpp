@@ -52,7 +52,9 @@ TEST_CASE("kinds: a whole segment is open where there are no numbers") {
 
 TEST_CASE("kinds: names of one segment are not all alike") {
   CHECK(numbers({"alpha", "beta", "gamma", "delta", "epsilon"}) == Numbers{0, 1, 2, 3, 4});
-  CHECK(numbers({"p0", "p1", "p2", "p3"}) == Numbers{0, 0, 0, 0});
+  // A number that counts most tensors of a file tells no kind.
+  CHECK(numbers({"p0", "p1", "p2", "p3"}) == Numbers{0, 1, 2, 3});
+  CHECK(numbers({"p0", "p1", "p2", "p3", "a", "b", "c", "d"}) == Numbers{0, 0, 0, 0, 1, 2, 3, 4});
 }
 
 TEST_CASE("kinds: a path of very many segments takes no longer than others") {

@@ -14,7 +14,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/format/all_notes.h"
-#include "espalier/read/verify.h"
+#include "espalier/read/missing_tensors.h"
 #include "files/open/checkpoint_folder.h"
 
 namespace espalier::cli {

@@ -9,6 +9,7 @@
 #include "espalier/codec/chunk_gate.h"
 #include "espalier/foreign/zip/checksum_plan.h"
 #include "espalier/format/file_set.h"
+#include "espalier/read/missing_tensors.h"
 #include "espalier/read/verify.h"
 #include "files/open/made_source.h"
 #include "files/open/read_ahead.h"
@@ -111,6 +112,7 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
     errors.push_back(std::move(ok.error()));
   }
   VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
+  add_missing_tensors(checkpoint_, report);
   report.bytes = plan.bytes() + checked_bytes;
   report.checksums = plan.checksums() + checksums;
   report.unchecked += plan.unchecked() + unchecked_bytes;

@@ -60,6 +60,11 @@ std::uint64_t all_opened(std::string_view path, std::string& buffer) {
   return id_of(buffer);
 }
 
+// Whether a number is that of a tensor, as in "p0": it then counts most tensors, and no kind.
+bool counts_all(std::string_view path, std::size_t count, std::size_t all) {
+  return std::none_of(path.begin(), path.end(), is_separator) && 2 * count > all;
+}
+
 // The templates of each path, one after the other.
 class Templates {
  public:
@@ -109,6 +114,10 @@ std::vector<PathKind> find_kinds(std::span<const std::string_view> paths) {
     }
     const auto single = ids.first(ids.size() > 1 ? ids.size() - 1 : 1);
     const std::uint64_t best = numbers.largest(single);
+    if (counts_all(paths[i], numbers.size(best), paths.size())) {
+      kinds[i].id = id_of(paths[i]);
+      continue;
+    }
     kinds[i].id = numbers.size(best) >= kSiblings ? best : ids.back();
     if (numbers.size(kinds[i].id) < kSiblings) lone.push_back(i);
   }

@@ -118,7 +118,7 @@ class Alone {
                   " of the " + grouped(group.members.size()) + " of its kind"};
     }
     const bool is_by_shape = group.level == SiblingLevel::kShape;
-    return {of_kind <= kFewOfKind || !is_by_shape ? Severity::kWarning : alone, {}};
+    return {is_by_shape ? alone : Severity::kWarning, {}};
   }
 
   // ", the first at [0, 5]", unless there is one element.

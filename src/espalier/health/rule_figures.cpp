@@ -56,14 +56,17 @@ class Figures {
     const double far = far_of(group_.level);
     // Moments follow the size of gradients, which differs from layer to layer.
     const double least = !is_plain ? 3 : is_matrix_ ? 0.4 : 0.9;
-    compare(
-        {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}},
-        [](const TensorSurvey& survey) { return std::log10(survey.rms); },
-        [](const TensorSurvey& survey, const Apart& others, std::size_t count) {
-          return "its root mean square is " + rough(survey.rms) + ", and those of " +
-                 grouped(count) + " others of its kind are " +
-                 range_text(power_of_ten(others.smallest), power_of_ten(others.largest));
-        });
+    // Vectors of one shape are gains, biases and averages: none says how large another is.
+    const bool is_mixed = group_.level == SiblingLevel::kShape && !is_matrix_;
+    if (!is_mixed)
+      compare(
+          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}},
+          [](const TensorSurvey& survey) { return std::log10(survey.rms); },
+          [](const TensorSurvey& survey, const Apart& others, std::size_t count) {
+            return "its root mean square is " + rough(survey.rms) + ", and those of " +
+                   grouped(count) + " others of its kind are " +
+                   range_text(power_of_ten(others.smallest), power_of_ten(others.largest));
+          });
     leave_out([](const Examinee& tensor) { return tensor.is_skew; });
     if (!is_plain || members_.empty()) return;
     compare(
@@ -119,8 +122,19 @@ class Figures {
   }
 
   void judge_elements() {
+    // Where purposes are mixed, some have no negative elements by their making; and masks have two
+    // values.
+    std::vector<std::uint32_t> signed_ones = members_;
+    if (group_.level != SiblingLevel::kNumber) {
+      signed_ones.erase(std::remove_if(signed_ones.begin(), signed_ones.end(),
+                                       [&](std::uint32_t i) {
+                                         return cohort_[i].survey.negative == 0 ||
+                                                cohort_[i].survey.distinct <= 4;
+                                       }),
+                        signed_ones.end());
+    }
     compare(
-        {HealthRule::kSign, {is_matrix_ ? 0.6 : 1.2, 0.05, Side::kBoth, 1}},
+        {HealthRule::kSign, {is_matrix_ ? 0.6 : 1.2, 0.05, Side::kBoth, 1}}, signed_ones,
         [](const TensorSurvey& survey) { return survey.mean() / survey.rms; },
         [](const TensorSurvey& survey, const Apart& others, std::size_t) {
           return "its mean is " + rough(survey.mean() / survey.rms) +

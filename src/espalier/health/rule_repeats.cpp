@@ -89,7 +89,9 @@ void judge_repeats(const Cohort& cohort, Findings& found) {
       const auto own = static_cast<double>(within[second]);
       const auto here = static_cast<double>(stretch.anchors);
       if (own > kShareOfDistances * all && own > kSeveral * here) continue;
-      if (here > kShareOfTable * all) continue;
+      // A table lies over itself; what was written twice lies beside itself.
+      const bool overlaps = size > static_cast<std::uint64_t>(distance < 0 ? -distance : distance);
+      if (here > kShareOfTable * all && overlaps) continue;
       // Whole rows are those of equal_rows.
       const auto columns = static_cast<std::int64_t>(b.survey.view.columns);
       if (b.survey.equal_rows.repeated > 0 && columns > 0 && distance % columns == 0) continue;

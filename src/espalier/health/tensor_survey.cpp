@@ -160,7 +160,7 @@ bool is_judged(DType dtype) {
 
 bool TensorSurvey::is_judged() const { return espalier::is_judged(dtype); }
 
-bool TensorSurvey::is_constant() const { return distinct == 1; }
+bool TensorSurvey::is_constant() const { return distinct == 1 || is_zero(); }
 
 double TensorSurvey::largest() const {
   if (!summary.min || !summary.max) return 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -14,8 +13,6 @@
 #include "espalier/format/digest.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
-#include "espalier/key_path.h"
-#include "espalier/notes.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/walker.h"
 
@@ -69,28 +66,6 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
 }
 
 }  // namespace
-
-std::vector<Error> missing_tensors(const Checkpoint& checkpoint) {
-  const Catalog& catalog = checkpoint.catalog();
-  std::vector<std::string_view> damages;
-  for (const FileEntry& file : catalog.files()) {
-    if (file.problem) damages.push_back(file.problem->message);
-  }
-  std::vector<Error> missing;
-  for (const Note& note : catalog.notes().listed()) {
-    const bool is_loss = note.kind != Note::Kind::kWarning;  // code would make an array of objects
-    if (!is_loss || note.path.empty()) continue;
-    const bool is_damaged = std::any_of(
-        damages.begin(), damages.end(),
-        [&](std::string_view damage) { return std::string_view(note.message).ends_with(damage); });
-    if (is_damaged) continue;
-    const auto path = KeyPath::parse(note.path);
-    const auto node = path ? checkpoint.state().find(*path) : std::nullopt;
-    if (!node || node->kind() != Kind::kPlaceholder) continue;
-    missing.push_back({ErrorCode::kElementsMissing, Error::kNoOffset, note.path, note.message});
-  }
-  return missing;
-}
 
 std::string_view verdict_name(VerifyVerdict verdict) {
   switch (verdict) {
@@ -180,8 +155,8 @@ Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, StoredLayers
   return damage;
 }
 
-// Puts what is missing, and the files that cannot be read, before the damage.
-void VerifyPlan::add_missing(VerifyReport& report) const {
+// Puts the files that cannot be read before the damage, and those that are not there before these.
+void VerifyPlan::add_files(VerifyReport& report) const {
   std::vector<Error> problems;
   std::vector<Error> unreadable;
   for (const FileEntry& file : checkpoint_.catalog().files()) {
@@ -189,12 +164,8 @@ void VerifyPlan::add_missing(VerifyReport& report) const {
     (is_missing_file(file.problem->code) ? problems : unreadable).push_back(*file.problem);
   }
   report.missing_files = problems.size();
-  std::vector<Error> tensors = missing_tensors(checkpoint_);
-  report.missing_tensors = tensors.size();
-  for (std::vector<Error>* more : {&tensors, &unreadable}) {
-    problems.insert(problems.end(), std::make_move_iterator(more->begin()),
-                    std::make_move_iterator(more->end()));
-  }
+  problems.insert(problems.end(), std::make_move_iterator(unreadable.begin()),
+                  std::make_move_iterator(unreadable.end()));
   report.error_count += problems.size();
   problems.insert(problems.end(), std::make_move_iterator(report.errors.begin()),
                   std::make_move_iterator(report.errors.end()));
@@ -244,7 +215,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
                              catalog.files()[record.file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
-  if (scope_ == FileScope::kAll) add_missing(report);
+  if (scope_ == FileScope::kAll) add_files(report);
   report.unchecked = unchecked();
 
   if (auto digests = node_digests(catalog.stored_tables()); !digests) {

@@ -18,11 +18,6 @@
 
 namespace espalier {
 
-/// Tensors of other formats whose elements the opener did not find in a form that is read:
-/// placeholders with a loss that says why (kElementsMissing). Not those whose bytes are damaged,
-/// which are an error of their file.
-std::vector<Error> missing_tensors(const Checkpoint& checkpoint);
-
 /// The regions that a verification checks: together, all the bytes after the index.
 /// Immutable; const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
@@ -34,6 +29,7 @@ class VerifyPlan {
   explicit VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes = std::uint64_t{4} << 20,
                       FileScope scope = FileScope::kAll);
 
+  const Checkpoint& checkpoint() const { return checkpoint_; }
   std::span<const Region> regions() const { return regions_.list; }
   /// The number of chunk `i` of a region.
   std::uint32_t chunk(const Region& region, std::uint32_t i) const {
@@ -60,7 +56,7 @@ class VerifyPlan {
 
  private:
   std::uint32_t tensor_of(std::uint32_t chunk, std::uint32_t from) const;
-  void add_missing(VerifyReport& report) const;
+  void add_files(VerifyReport& report) const;
   std::uint64_t unchecked() const;
 
   Checkpoint checkpoint_;

@@ -174,7 +174,7 @@ def test_what_it_says(file):
     assert str(espalier.doctor(np.array(np.nan))).startswith("fault   (root): ")
 
 
-def test_files_of_others_and_open_ones(file, tmp_path):
+def test_files_of_others_and_open_ones(file, tmp_path, monkeypatch):
     arrays = {name: value for name, value in layers(count=2)["layer_0"].items()}
     arrays["bias"][3] = np.nan
     np.savez(tmp_path / "a.npz", **arrays, names=np.array([None, "x"], dtype=object))
@@ -190,7 +190,9 @@ def test_files_of_others_and_open_ones(file, tmp_path):
     with pytest.raises(espalier.EspalierError, match="closed"):
         espalier.doctor(checkpoint)
     mapped = espalier.map(file, {"espalier_map": 1, "rules": ["bias <-> b"], "rest": "keep"})
-    assert [fault.path for fault in espalier.doctor(mapped).faults] == ["b"]
+    checked = []
+    monkeypatch.setattr(espalier.MappedCheckpoint, "check", lambda mapped: checked.append(mapped))
+    assert [fault.path for fault in espalier.doctor(mapped).faults] == ["b"] and checked == [mapped]
 
 
 def test_a_url(file):
@@ -216,6 +218,9 @@ def test_what_is_refused(file, tmp_path):
     for options in ({"nest": True}, {"storage_options": {}}):
         with pytest.raises(espalier.EspalierError, match="are for a path"):
             espalier.doctor({}, **options)
+    espalier.save(file, {})
+    with pytest.raises(espalier.EspalierError, match="storage_options"):
+        espalier.doctor(file, storage_options={"headers": {}})
     with pytest.raises(espalier.EspalierError, match="threads"):
         espalier.doctor({}, threads=-1)
 

@@ -320,6 +320,17 @@ def test_the_copy_is_looked_at(folder):
         assert checkpointer.steps == [2]
 
 
+def test_going_back_to_the_last_good_step(folder):
+    with espalier.Checkpointer(folder, check="raise") as checkpointer:
+        checkpointer.save(1, GOOD)
+        checkpointer.save(2, BAD)
+        with pytest.raises(espalier.Unhealthy, match="step 2: .*; the save of step 3 has begun$"):
+            checkpointer.save(3, BAD)
+        with contextlib.suppress(espalier.Unhealthy):
+            checkpointer.wait()
+        assert checkpointer.restore()[1] == 1
+
+
 def test_faults_alone_count(folder):
     with espalier.Checkpointer(folder, check="raise", keep=None) as checkpointer:
         # Warnings: a NaN that is no tensor, dead rows.

@@ -174,7 +174,7 @@ def test_what_it_says(file):
     assert str(espalier.doctor(np.array(np.nan))).startswith("fault   (root): ")
 
 
-def test_files_of_others_and_open_ones(file, tmp_path):
+def test_files_of_others_and_open_ones(file, tmp_path, monkeypatch):
     arrays = {name: value for name, value in layers(count=2)["layer_0"].items()}
     arrays["bias"][3] = np.nan
     np.savez(tmp_path / "a.npz", **arrays, names=np.array([None, "x"], dtype=object))
@@ -190,7 +190,9 @@ def test_files_of_others_and_open_ones(file, tmp_path):
     with pytest.raises(espalier.EspalierError, match="closed"):
         espalier.doctor(checkpoint)
     mapped = espalier.map(file, {"espalier_map": 1, "rules": ["bias <-> b"], "rest": "keep"})
-    assert [fault.path for fault in espalier.doctor(mapped).faults] == ["b"]
+    checked = []
+    monkeypatch.setattr(espalier.MappedCheckpoint, "check", lambda mapped: checked.append(mapped))
+    assert [fault.path for fault in espalier.doctor(mapped).faults] == ["b"] and checked == [mapped]
 
 
 def test_a_url(file):
@@ -216,6 +218,9 @@ def test_what_is_refused(file, tmp_path):
     for options in ({"nest": True}, {"storage_options": {}}):
         with pytest.raises(espalier.EspalierError, match="are for a path"):
             espalier.doctor({}, **options)
+    espalier.save(file, {})
+    with pytest.raises(espalier.EspalierError, match="storage_options"):
+        espalier.doctor(file, storage_options={"headers": {}})
     with pytest.raises(espalier.EspalierError, match="threads"):
         espalier.doctor({}, threads=-1)
 
@@ -313,6 +318,17 @@ def test_the_copy_is_looked_at(folder):
         state["a"][-1] = state["b"][0] = np.nan
         checkpointer.wait()
         assert checkpointer.steps == [2]
+
+
+def test_going_back_to_the_last_good_step(folder):
+    with espalier.Checkpointer(folder, check="raise") as checkpointer:
+        checkpointer.save(1, GOOD)
+        checkpointer.save(2, BAD)
+        with pytest.raises(espalier.Unhealthy, match="step 2: .*; the save of step 3 has begun$"):
+            checkpointer.save(3, BAD)
+        with contextlib.suppress(espalier.Unhealthy):
+            checkpointer.wait()
+        assert checkpointer.restore()[1] == 1
 
 
 def test_faults_alone_count(folder):

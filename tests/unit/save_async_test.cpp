@@ -219,8 +219,7 @@ TEST_CASE("A check sees the snapshot before anything is written, and its error e
   REQUIRE(save(folder / "file", Value::dict({{"n", 1}})));
   for (const bool in_background : {false, true}) {
     std::vector<float> numbers(3, 1.0f);
-    const Value state =
-        Value::dict({{"n", 2}, {"numbers", Value::tensor(borrow(numbers), {3})}});
+    const Value state = Value::dict({{"n", 2}, {"numbers", Value::tensor(borrow(numbers), {3})}});
     Gate gate;
     std::vector<float> seen;
     bool accepts = false;

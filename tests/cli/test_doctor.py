@@ -9,10 +9,12 @@ import pathlib
 import pickle
 import random
 import sys
+import tarfile
 
 from test_cli import BAD_INPUT, CHECK_FAILED, IO, OK, USAGE
 from test_write import Writing, safetensors
 
+FOREIGN = pathlib.Path(__file__).resolve().parent.parent / "foreign"
 ALONE = "; 1 matrix is like no other: size and sign are not judged\n"
 LAYERS, ROWS, COLUMNS = 8, 64, 48
 
@@ -389,6 +391,110 @@ class Doctor(Writing):
         text = self.text("doctor", self.file("one.safetensors"), "--since", all_zero, expect=CHECK_FAILED)
         self.assertRegex(text, r"\Anew  warning layers.0.q.weight: [^\n]* \(it was a note\)\n")
         self.run_cli("doctor", after, "--since", self.new("none"), expect=IO)
+
+    def steps(self, name_of):
+        """Five checkpoints of a run: a NaN in layer 1 from step 200 on, in layers 2 and 3 one step later; dead layer 5 at 200 and 300."""
+        for step in (100, 200, 300, 400, 1000):
+            with open(self.path_of(name_of(step)), "wb") as file:
+                values = {name: (shape, list(content)) for name, (shape, content) in self.tensors.items()}
+                for layer in (1, 2, 3)[:0 if step == 100 else 1 if step == 200 else 3]:
+                    values[f"layers.{layer}.q.weight"][1][0] = float("nan")
+                if step in (200, 300):
+                    values["layers.5.q.weight"][1][:] = [0.0] * (ROWS * COLUMNS)
+                file.write(safetensors([(key, "F32", shape, f32(content)) for key, (shape, content) in values.items()], {}))
+
+    def path_of(self, name):
+        path = pathlib.Path(self.new(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def test_run(self):
+        self.steps(lambda step: f"run/checkpoint-{step}/model.safetensors")
+        self.path_of("run/checkpoint-1100/optimizer.txt").write_text("the save has not finished")
+        self.path_of("run/config_1/x").write_text("")
+        run = self.new("run")
+        text, said = self.told("doctor", "--run", run, expect=CHECK_FAILED)
+        self.assertEqual(said, "espalier: not examined, because there is no finished checkpoint in it: checkpoint-1100, config_1\n")
+        lines = text.splitlines()
+        self.assertEqual([line.split(";")[0] for line in lines[:5]], [
+            "checkpoint-100: nothing found", "checkpoint-200: 1 fault, 1 warning", "checkpoint-300: 3 faults, 1 warning",
+            "checkpoint-400: 3 faults", "checkpoint-1000: 3 faults"])
+        self.assertEqual([(line.split(":")[0], line.split("; ")[-1]) for line in lines[5:9]], [
+            ("fault   layers.1.q.weight", "since step 200"), ("fault   layers.2.q.weight", "since step 300"),
+            ("fault   layers.3.q.weight", "since step 300"), ("warning layers.5.q.weight", "at steps 200 to 300, gone at 400")])
+        self.assertEqual(lines[9], "NaN came first at step 200, in layers.1.q.weight; at step 300, it had spread to 2 more: "
+                                   "layers.2.q.weight, layers.3.q.weight")
+        self.assertEqual(lines[10:], [f"{run}: 5 steps examined; 3 findings at step 1000, 1 gone before"])
+        document = json.loads(self.told("doctor", "--run", run, "--json", expect=CHECK_FAILED)[0])
+        self.assertEqual([(s["step"], s["name"], s["faults"], s["warnings"]) for s in document["steps"]], [
+            (step, f"checkpoint-{step}", *counts) for step, counts in
+            ((100, (0, 0)), (200, (1, 1)), (300, (3, 1)), (400, (3, 0)), (1000, (3, 0)))])
+        self.assertEqual([(f["rule"], f["path"], f["first"], f["last"], f["steps"], f["still"]) for f in document["findings"]], [
+            ("nan", "layers.1.q.weight", 200, 1000, 4, True), ("nan", "layers.2.q.weight", 300, 1000, 3, True),
+            ("nan", "layers.3.q.weight", 300, 1000, 3, True), ("all_zero", "layers.5.q.weight", 200, 300, 2, False)])
+        self.assertEqual(document["nan"], {"first": 200, "paths": ["layers.1.q.weight"], "next": 300,
+                                           "spread": ["layers.2.q.weight", "layers.3.q.weight"]})
+        results = self.sarif("--run", run)["results"]
+        self.assertEqual(results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+                         "file://" + run + "/checkpoint-200/model.safetensors")
+        self.assertTrue(results[3]["message"]["text"].endswith("; at steps 200 to 300, gone at 400"))
+        lines = self.told("doctor", "--run", run, "--format", "github", expect=CHECK_FAILED)[0].splitlines()
+        self.assertEqual([line.split(" ")[0] for line in lines], 5 * ["doctor:"] + 3 * ["::error"] + ["::warning"] + 2 * ["doctor:"])
+        # Patterns choose tensors, and known findings do not count; those of the run lie beside it or in it.
+        self.assertEqual(self.told("doctor", "--run", run, "layers.5.*", "--fail-on=fault")[0].count("NaN"), 0)
+        self.path_of("run.doctor-ignore").write_text("nan:**\nall_zero:layers.5.*\n")
+        self.assertIn("5 steps examined; nothing found\n", self.told("doctor", "--run", run)[0])
+        # What it does not take.
+        self.run_cli("doctor", "--run", self.new("run/checkpoint-100/model.safetensors"), expect=USAGE)
+        self.run_cli("doctor", "--run", self.new("nowhere/x"), expect=USAGE)
+        self.run_cli("doctor", "--run", run, "--since", run, expect=USAGE)
+
+    def test_a_step_that_fails_is_told(self):
+        self.steps(lambda step: f"run/step_{step}.safetensors")
+        self.path_of("run/step_300.safetensors").write_bytes(b"x" * 99)
+        text, said = self.told("doctor", "--run", self.new("run"), expect=BAD_INPUT)
+        self.assertIn("step_300.safetensors", said)
+        self.assertIn(": 4 steps examined, 1 not; 3 findings at step 1000, 1 gone before\n", text)
+        document = json.loads(self.told("doctor", "--run", self.new("run"), "--json", expect=BAD_INPUT)[0])
+        self.assertEqual([s["step"] for s in document["steps"] if "failure" in s], [300])
+        run = self.sarif("--run", self.new("run"), expect=BAD_INPUT)
+        self.assertFalse(run["invocations"][0]["executionSuccessful"])
+        # A finding that comes and goes.
+        self.path_of("run/step_300.safetensors").write_bytes(self.path_of("run/step_100.safetensors").read_bytes())
+        text = self.told("doctor", "--run", self.new("run"), expect=CHECK_FAILED)[0]
+        self.assertRegex(text, r"fault   layers.1.q.weight: [^\n]*; since step 200, but only at 3 of 4\n")
+        self.assertIn("; at step 300, it had not spread\n", text)
+
+    def test_names_of_steps(self):
+        def examined(*args, expect=CHECK_FAILED):
+            return [line.split(":")[0] for line in self.told("doctor", "--run", *args, expect=expect)[0].splitlines() if "examined," in line]
+        # Files of a CheckpointDir: by number, not by name.
+        self.steps(lambda step: f"a/{step}.safetensors")
+        for step, name in (100, "step_00000100"), (200, "step_00000200"), (1000, "step_100000000"):
+            self.run_cli("convert", self.new(f"a/{step}.safetensors"), self.path_of(f"b/{name}.espalier"))
+        self.assertEqual(examined(self.new("b")), ["step_00000100.espalier", "step_00000200.espalier", "step_100000000.espalier"])
+        self.assertEqual(examined(self.new("a")), [f"{step}.safetensors" for step in (100, 200, 300, 400, 1000)])
+        # Parts of a model, and other files, are no steps.
+        for name in "model-00001-of-00002.safetensors", "notes-1.txt", "best.safetensors":
+            self.path_of("a/" + name).write_bytes(self.path_of("a/100.safetensors").read_bytes())
+        self.assertEqual(len(examined(self.new("a"))), 5)
+        # Two kinds of names: one is chosen by its beginning.
+        self.path_of("a/ema_100.safetensors").write_bytes(self.path_of("a/100.safetensors").read_bytes())
+        self.run_cli("doctor", "--run", self.new("a"), expect=USAGE)
+        self.assertIn("*.safetensors, ema_*.safetensors", self.stderr)
+        self.assertEqual(examined(self.new("a/ema_"), expect=OK), ["ema_100.safetensors"])
+        # Orbax's, and TensorFlow's, whose parts lie beside the index.
+        with tarfile.open(FOREIGN / "orbax" / "files.tar.xz") as archive:
+            archive.extractall(self.folder, [entry for entry in archive if entry.name.startswith("manager/")])
+        self.assertEqual(examined(self.new("manager"), "--fail-on=never", expect=OK), ["5", "10"])
+        self.assertIn("newest checkpoint, 10", self.told("doctor", self.new("manager"), "--fail-on=never")[1])
+        for step in 9, 10:
+            for ending in ".index", ".data-00000-of-00001":
+                content = (FOREIGN / "tensorflow" / "files" / "dtypes.tensorflow" / ("ckpt" + ending)).read_bytes()
+                self.path_of(f"t/ckpt-{step}{ending}").write_bytes(content)
+        self.assertEqual(examined(self.new("t"), "--fail-on=never", expect=OK), ["ckpt-9.index", "ckpt-10.index"])
+        # Without --run, a folder of steps opens as it does otherwise.
+        self.run_cli("doctor", self.new("b"), expect=BAD_INPUT)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // espalier doctor: what is wrong with the numbers of a checkpoint.
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +16,8 @@
 #include "cli/doctor/github.h"
 #include "cli/doctor/ignore_list.h"
 #include "cli/doctor/report.h"
+#include "cli/doctor/run_history.h"
+#include "cli/doctor/run_steps.h"
 #include "cli/doctor/sarif.h"
 #include "cli/opening/command.h"
 #include "cli/opening/key_maps.h"
@@ -24,6 +28,8 @@
 #include "cli/terminal/json_writer.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/text.h"
+#include "cli/terminal/values.h"
+#include "espalier/base/escaped.h"
 #include "espalier/health/finding.h"
 #include "espalier/notes.h"
 
@@ -40,6 +46,7 @@ struct DoctorOptions {
   std::string fail_on = "warning";
   std::string format = "text";
   bool no_ignore_file = false;
+  bool run = false;
   bool all = false;
   bool strict = false;
 
@@ -87,11 +94,14 @@ class Doctor {
     const bool has_own_form = options_.format == "sarif" || options_.format == "github";
     OnFailure on_failure;
     if (has_own_form) on_failure = [&](const Failure& failure) { fail_with(failure); };
-    auto outcome = for_each_file(
-        options_.file, options_.patterns, options_.common, out_,
-        [&](const std::string& file, const std::vector<std::string>& patterns, Output&,
-            JsonWriter* json) { return run_on_file(file, patterns, json); },
-        on_failure);
+    auto outcome =
+        options_.run
+            ? run_on_steps()
+            : for_each_file(
+                  options_.file, options_.patterns, options_.common, out_,
+                  [&](const std::string& file, const std::vector<std::string>& patterns, Output&,
+                      JsonWriter* json) { return run_on_file(file, patterns, json); },
+                  on_failure);
     if (!outcome) return outcome;
     if (options_.format == "sarif") sarif_.finish(*outcome);
     // What is in a file that failed was not compared.
@@ -121,11 +131,10 @@ class Doctor {
     return *before_;
   }
 
-  Outcome run_on_file(const std::string& name, const std::vector<std::string>& patterns,
-                      JsonWriter* json) {
-    // A file of entries that does not parse is found before the work.
-    auto lists = ignores_.of(name, !options_.no_ignore_file);
-    if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
+  // What is wrong with a checkpoint. The diagnosis is told while the file is open.
+  Outcome diagnose(const std::string& name, const std::vector<std::string>& patterns,
+                   std::vector<IgnoreList*> lists,
+                   const std::function<void(const Diagnosis&)>& told_as) {
     auto examined = examine_file(name, patterns, options_.common);
     if (!examined) return tl::unexpected<Failure>(std::move(examined.error()));
     Diagnosis diagnosis;
@@ -134,8 +143,8 @@ class Doctor {
     // What a map makes of a file has no notes.
     diagnosis.code = std::max(diagnosis.catalog->notes().code().size(), told_code(diagnosis.file));
     diagnosis.examination = std::move(examined->examination);
-    diagnosis.ignore_lists = *lists;
-    const IgnoresOfFile ignores(std::move(*lists), examined->file.state());
+    diagnosis.ignore_lists = lists;
+    const IgnoresOfFile ignores(std::move(lists), examined->file.state());
     for (Finding& finding : diagnosis.examination.findings) {
       diagnosis.findings.push_back({std::move(finding)});
     }
@@ -149,7 +158,7 @@ class Doctor {
     for (ToldFinding& told : diagnosis.findings) {
       if (told.standing != Standing::kGone) told.ignored_by = ignores.use(told.finding);
     }
-    tell(diagnosis, json);
+    told_as(diagnosis);
     const auto failing = options_.failing();
     const bool is_ill =
         failing && std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
@@ -157,6 +166,122 @@ class Doctor {
                                  return told.counts() && told.finding.severity >= *failing;
                                });
     return is_ill ? ExitCode::kCheckFailed : ExitCode::kOk;
+  }
+
+  Outcome run_on_file(const std::string& name, const std::vector<std::string>& patterns,
+                      JsonWriter* json) {
+    // A file of entries that does not parse is found before the work.
+    auto lists = ignores_.of(name, !options_.no_ignore_file);
+    if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
+    return diagnose(name, patterns, std::move(*lists),
+                    [&](const Diagnosis& diagnosis) { tell(diagnosis, json); });
+  }
+
+  // All steps of a run. Of each, its findings are kept.
+  Outcome run_on_steps() {
+    const std::string& run = options_.file;
+    auto lists = ignores_.of(run, !options_.no_ignore_file);
+    if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
+    auto found = find_steps(run);
+    if (!found) return about(run, found);
+    tell_skipped(found->skipped);
+    const bool is_text = options_.format == "text", is_github = options_.format == "github";
+    JsonWriter json(out_);
+    if (options_.common.json) {
+      json.begin_object();
+      json.member("file", run);
+      json.key("steps");
+      json.begin_array();
+    }
+    RunHistory history;
+    ExitCode worst = ExitCode::kOk;
+    for (const RunStep& step : found->steps) {
+      const auto outcome =
+          diagnose(step.file, options_.patterns, *lists, [&](const Diagnosis& told) {
+            history.add(step, told);
+            const std::string line = escaped(step.name) + ": " + summary_text(told);
+            if (is_text) out_.print("{}\n", line);
+            if (is_github) out_.write(log_line(line));
+            if (options_.common.json) write_step(json, step, told);
+          });
+      if (outcome) {
+        worst = std::max(worst, *outcome);
+        continue;
+      }
+      history.add_failed();
+      const Failure& failure = outcome.error();
+      worst = std::max(worst, exit_code(failure.error.code));
+      if (options_.common.json) write_failed_step(json, step, failure);
+      if (!is_text && !options_.common.json) fail_with(failure);
+      print_error(describe(failure));
+    }
+    if (is_text) {
+      history.print(out_, options_.listing());
+      out_.print("{}: {}\n", escaped(run), history.summary());
+    } else if (options_.common.json) {
+      json.end_array();
+      history.write_members(json);
+      json.end_object();
+      out_.put('\n');
+    } else {
+      tell_history(history);
+    }
+    return worst;
+  }
+
+  // For other programs, a finding is one of the first checkpoint that has it.
+  void tell_history(const RunHistory& history) {
+    std::size_t count = 0;
+    for (const RunFinding* const kept : history.findings()) {
+      const std::string text = path_text(kept->finding.path) + ": " + finding_text(kept->finding) +
+                               "; " + history.when(*kept);
+      if (options_.format == "sarif") {
+        sarif_.add_result(kept->file, {kept->finding}, text);
+      } else if (++count <= kShownOfRule || options_.all) {
+        print_annotation(out_, kept->file, kept->finding, text);
+      }
+    }
+    if (options_.format == "sarif") return;
+    if (count > kShownOfRule && !options_.all) {
+      out_.write(log_line(fmt::format("{} more findings: use --all", count - kShownOfRule)));
+    }
+    if (const std::string nan = history.nan_text(); !nan.empty()) out_.write(log_line(nan));
+    out_.write(log_line(options_.file + ": " + history.summary()));
+  }
+
+  static void tell_skipped(const std::vector<std::string>& names) {
+    constexpr std::size_t kNamed = 5;
+    if (names.empty()) return;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+      text += (i == 0 ? "" : ", ") + escaped(shortened(names[i], kMaxMentionBytes));
+    }
+    if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
+    print_error("not examined, because there is no finished checkpoint in it: " + text);
+  }
+
+  static void write_step(JsonWriter& json, const RunStep& step, const Diagnosis& told) {
+    json.begin_object();
+    json.member("step", step.number);
+    json.member("name", step.name);
+    json.member("tensors", told.examination.tensors);
+    json.member("bytes", told.examination.bytes);
+    for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
+      json.member(std::string(severity_name(severity)) + "s", told.listed(severity));
+    }
+    json.member("ignored", told.ignored());
+    json.end_object();
+  }
+
+  static void write_failed_step(JsonWriter& json, const RunStep& step, const Failure& failure) {
+    json.begin_object();
+    json.member("step", step.number);
+    json.member("name", step.name);
+    json.key("failure");
+    json.begin_object();
+    write_error_members(json, failure.error);
+    json.end_object();
+    json.end_object();
   }
 
   void tell(const Diagnosis& diagnosis, JsonWriter* json) {
@@ -181,6 +306,8 @@ class Doctor {
 Outcome run_doctor(DoctorOptions options, Output& out) {
   if (options.format == "json") options.common.json = true;
   if (options.common.json) options.format = "json";
+  // The lines of steps do not list it.
+  if (options.run) options.common.code = CommonOptions::Code::kTell;
   return Doctor(options, out).run();
 }
 
@@ -204,11 +331,16 @@ void add_doctor(CLI::App& app, Action& action) {
           ->check(CLI::IsMember({"fault", "warning", "note", "never"}).description(""))
           ->type_name("fault|warning|note|never");
   command->add_flag("--strict", options->strict, "The same as --fail-on note")->excludes(fail_on);
+  CLI::Option* run = command->add_flag(
+      "--run", options->run,
+      "FILE is a folder with the checkpoints of a run: examine all, the earliest first, and say at "
+      "which step each finding appeared, and where NaN came first");
   command
       ->add_option("--since", options->since,
                    "Say what is new since this checkpoint, and what is gone; only new findings "
                    "make the exit code 1")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(run);
   command
       ->add_option(
           "--ignore", options->ignores,
@@ -241,6 +373,7 @@ void add_doctor(CLI::App& app, Action& action) {
                {"espalier doctor run.espalier", "espalier doctor run.espalier 'model/**' --json",
                 "espalier doctor run.espalier --ignore 'dead_rows:model/embed' --fail-on fault",
                 "espalier doctor tuned.safetensors --since base.safetensors",
+                "espalier doctor --run checkpoints/",
                 "espalier doctor model.safetensors --format sarif > doctor.sarif"});
   options->common.code = CommonOptions::Code::kListed;
   command->callback([options, &action] {

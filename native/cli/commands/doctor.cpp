@@ -1,13 +1,24 @@
 // espalier doctor: what is wrong with the numbers of a checkpoint.
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "examine/examine_file.h"
 #include <fmt/format.h>
 
+#include "cli/doctor/diagnosis.h"
+#include "cli/doctor/github.h"
+#include "cli/doctor/ignore_list.h"
+#include "cli/doctor/report.h"
+#include "cli/doctor/run_history.h"
+#include "cli/doctor/run_steps.h"
+#include "cli/doctor/sarif.h"
 #include "cli/opening/command.h"
 #include "cli/opening/key_maps.h"
 #include "cli/opening/notes.h"
@@ -18,7 +29,6 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
-#include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/health/finding.h"
 #include "espalier/notes.h"
@@ -26,130 +36,279 @@
 namespace espalier::cli {
 namespace {
 
-// Findings of one rule that are listed without --all.
-constexpr std::size_t kShown = 20;
-
 struct DoctorOptions {
   CommonOptions common;
   std::string file;
   std::vector<std::string> patterns;
+  std::vector<std::string> ignores;
+  std::vector<std::string> ignore_files;
+  std::string since;
+  std::string fail_on = "warning";
+  std::string format = "text";
+  bool no_ignore_file = false;
+  bool run = false;
   bool all = false;
   bool strict = false;
+
+  Listing listing() const { return {all, common.quiet}; }
+  // The mildest finding that fails; nothing if none does.
+  std::optional<Severity> failing() const {
+    if (strict) return Severity::kNote;
+    for (const Severity severity : {Severity::kNote, Severity::kWarning, Severity::kFault}) {
+      if (fail_on == severity_name(severity)) return severity;
+    }
+    return std::nullopt;
+  }
 };
 
-// `code` counts what the file's own program would run: no finding of the numbers, and told before
-// them.
-std::string summary_of(const Examination& examination, std::size_t code) {
-  std::string text;
-  if (code > 0) text = counted(code, "name") + " of code";
-  for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
-    const std::uint64_t count = examination.count(severity);
-    if (count == 0) continue;
-    text += (text.empty() ? "" : ", ") + counted(count, severity_name(severity));
-  }
-  if (text.empty()) text = "nothing found";
-  text += fmt::format("; {} examined, {}", counted(examination.tensors, "tensor"),
-                      format_size(examination.bytes));
-  if (examination.placeholders > 0) {
-    text += fmt::format("; {} without elements", counted(examination.placeholders, "placeholder"));
-  }
-  if (examination.alone > 0) {
-    text += fmt::format("; {} {} like no other: size and sign are not judged", examination.alone,
-                        examination.alone == 1 ? "matrix is" : "matrices are");
-  }
-  if (examination.is_of_some) text += "; compared with each other alone";
-  if (examination.opaque > 0) {
-    text += fmt::format("; {} of blocks that are not decoded: compared for equality only",
-                        counted(examination.opaque, "tensor"));
-  }
-  return text;
-}
+// A checkpoint and what was found in it.
+struct Examined {
+  CheckpointFile file;
+  Examination examination;
+};
 
-void print_text(Output& out, const DoctorOptions& options, const Catalog& catalog,
-                const Examination& examination, std::size_t code) {
-  print_code(out, catalog);
-  std::map<HealthRule, std::size_t> counts;
-  for (const Finding& finding : examination.findings) {
-    if (options.common.quiet && finding.severity == Severity::kNote) continue;
-    if (++counts[finding.rule] > kShown && !options.all) continue;
-    const Style style = finding.severity == Severity::kNote ? Style::kPlain : Style::kDamage;
-    std::string line =
-        out.colors().paint(style, fmt::format("{:<8}", severity_name(finding.severity)));
-    line +=
-        out.colors().paint(Style::kPath, path_text(finding.path)) + ": " + escaped(finding.text);
-    if (!finding.other.empty()) line += " " + path_text(finding.other);
-    out.write(line + "\n");
-  }
-  for (const auto& [rule, count] : counts) {
-    if (count <= kShown || options.all) continue;
-    out.print("        {} more of {}: use --all\n", count - kShown, health_rule_name(rule));
-  }
-  out.print("{}: {}\n", escaped(shown_name(options.file)), summary_of(examination, code));
-}
-
-void write_json(JsonWriter& json, const DoctorOptions& options, const Catalog& catalog,
-                const Examination& examination) {
-  json.begin_object();
-  json.member("file", shown_name(options.file));
-  write_code(json, catalog);
-  json.member("tensors", examination.tensors);
-  json.member("bytes", examination.bytes);
-  json.member("placeholders", examination.placeholders);
-  json.member("opaque", examination.opaque);
-  json.member("alone", examination.alone);
-  for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
-    json.member(std::string(severity_name(severity)) + "s", examination.count(severity));
-  }
-  json.key("findings");
-  json.begin_array();
-  for (const Finding& finding : examination.findings) {
-    json.begin_object();
-    json.member("severity", severity_name(finding.severity));
-    json.member("rule", health_rule_name(finding.rule));
-    json.member("path", finding.path);
-    if (!finding.other.empty()) json.member("other", finding.other);
-    json.member("text", finding.text);
-    if (finding.at) json.member("at", *finding.at);
-    json.end_object();
-  }
-  json.end_array();
-  json.end_object();
-}
-
-Outcome run_on_file(const DoctorOptions& options, Output& out, JsonWriter* json) {
-  auto file = open_file(options.file, options.common);
-  if (!file) return about(options.file, file);
-  auto nodes = select_nodes(*file, options.patterns, true);
-  if (!nodes) return about(options.file, nodes);
+tl::expected<Examined, Failure> examine_file(const std::string& name,
+                                             const std::vector<std::string>& patterns,
+                                             const CommonOptions& common) {
+  auto file = open_file(name, common);
+  if (!file) return about(name, file);
+  auto nodes = select_nodes(*file, patterns, true);
+  if (!nodes) return about(name, nodes);
   auto examination = [&] {
     ProgressBar progress("examining");
-    return examine(*file, *nodes, options.common.threads, {.progress = progress.callback()});
+    return examine(*file, *nodes, common.threads, {.progress = progress.callback()});
   }();
-  if (!examination) return about(options.file, examination);
-  const Catalog& catalog = file->checkpoint().catalog();
-  // What a map makes of a file has no notes.
-  const std::size_t code =
-      std::max(catalog.notes().code().size(), told_code(shown_name(options.file)));
-  if (json != nullptr) {
-    write_json(*json, options, catalog, *examination);
-  } else {
-    print_text(out, options, catalog, *examination, code);
-  }
-  const bool is_ill = examination->count(Severity::kFault) > 0 ||
-                      examination->count(Severity::kWarning) > 0 ||
-                      (options.strict && !examination->findings.empty());
-  return is_ill ? ExitCode::kCheckFailed : ExitCode::kOk;
+  if (!examination) return about(name, examination);
+  return Examined{std::move(*file), std::move(*examination)};
 }
 
-Outcome run_doctor(const DoctorOptions& options, Output& out) {
-  return for_each_file(options.file, options.patterns, options.common, out,
-                       [&](const std::string& file, const std::vector<std::string>& patterns,
-                           Output& output, JsonWriter* json) {
-                         DoctorOptions one = options;
-                         one.file = file;
-                         one.patterns = patterns;
-                         return run_on_file(one, output, json);
-                       });
+// One call of the command.
+class Doctor {
+ public:
+  Doctor(const DoctorOptions& options, Output& out) : options_(options), out_(out), sarif_(out) {}
+
+  Outcome run() {
+    if (auto ok = ignores_.add(options_.ignores, options_.ignore_files); !ok) {
+      return tl::unexpected<Failure>(std::move(ok.error()));
+    }
+    const bool has_own_form = options_.format == "sarif" || options_.format == "github";
+    OnFailure on_failure;
+    if (has_own_form) on_failure = [&](const Failure& failure) { fail_with(failure); };
+    auto outcome =
+        options_.run
+            ? run_on_steps()
+            : for_each_file(
+                  options_.file, options_.patterns, options_.common, out_,
+                  [&](const std::string& file, const std::vector<std::string>& patterns, Output&,
+                      JsonWriter* json) { return run_on_file(file, patterns, json); },
+                  on_failure);
+    if (!outcome) return outcome;
+    if (options_.format == "sarif") sarif_.finish(*outcome);
+    // What is in a file that failed was not compared.
+    if (*outcome <= ExitCode::kCheckFailed) ignores_.tell_unmatched();
+    return outcome;
+  }
+
+ private:
+  void fail_with(const Failure& failure) {
+    if (options_.format == "sarif") {
+      sarif_.add_failure(failure);
+    } else {
+      print_annotation(out_, failure);
+    }
+  }
+
+  // The findings of the checkpoint to compare with, examined once.
+  tl::expected<std::vector<Finding>, Failure> findings_before(
+      const std::vector<std::string>& patterns) {
+    if (!before_) {
+      CommonOptions common = options_.common;
+      common.code = CommonOptions::Code::kTell;
+      auto examined = examine_file(options_.since, patterns, common);
+      if (!examined) return tl::unexpected<Failure>(std::move(examined.error()));
+      before_ = std::move(examined->examination.findings);
+    }
+    return *before_;
+  }
+
+  // What is wrong with a checkpoint. The diagnosis is told while the file is open.
+  Outcome diagnose(const std::string& name, const std::vector<std::string>& patterns,
+                   std::vector<IgnoreList*> lists,
+                   const std::function<void(const Diagnosis&)>& told_as) {
+    auto examined = examine_file(name, patterns, options_.common);
+    if (!examined) return tl::unexpected<Failure>(std::move(examined.error()));
+    Diagnosis diagnosis;
+    diagnosis.file = shown_name(name);
+    diagnosis.catalog = &examined->file.checkpoint().catalog();
+    // What a map makes of a file has no notes.
+    diagnosis.code = std::max(diagnosis.catalog->notes().code().size(), told_code(diagnosis.file));
+    diagnosis.examination = std::move(examined->examination);
+    diagnosis.ignore_lists = lists;
+    const IgnoresOfFile ignores(std::move(lists), examined->file.state());
+    for (Finding& finding : diagnosis.examination.findings) {
+      diagnosis.findings.push_back({std::move(finding)});
+    }
+    diagnosis.examination.findings.clear();
+    if (!options_.since.empty()) {
+      auto before = findings_before(patterns);
+      if (!before) return tl::unexpected<Failure>(std::move(before.error()));
+      diagnosis.since = shown_name(options_.since);
+      compare_findings(diagnosis.findings, std::move(*before), ignores);
+    }
+    for (ToldFinding& told : diagnosis.findings) {
+      if (told.standing != Standing::kGone) told.ignored_by = ignores.use(told.finding);
+    }
+    told_as(diagnosis);
+    const auto failing = options_.failing();
+    const bool is_ill =
+        failing && std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
+                               [&](const ToldFinding& told) {
+                                 return told.counts() && told.finding.severity >= *failing;
+                               });
+    return is_ill ? ExitCode::kCheckFailed : ExitCode::kOk;
+  }
+
+  Outcome run_on_file(const std::string& name, const std::vector<std::string>& patterns,
+                      JsonWriter* json) {
+    // A file of entries that does not parse is found before the work.
+    auto lists = ignores_.of(name, !options_.no_ignore_file);
+    if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
+    return diagnose(name, patterns, std::move(*lists),
+                    [&](const Diagnosis& diagnosis) { tell(diagnosis, json); });
+  }
+
+  // All steps of a run. Of each, its findings are kept.
+  Outcome run_on_steps() {
+    const std::string& run = options_.file;
+    auto lists = ignores_.of(run, !options_.no_ignore_file);
+    if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
+    auto found = find_steps(run);
+    if (!found) return about(run, found);
+    tell_skipped(found->skipped);
+    const bool is_text = options_.format == "text", is_github = options_.format == "github";
+    JsonWriter json(out_);
+    if (options_.common.json) {
+      json.begin_object();
+      json.member("file", run);
+      json.key("steps");
+      json.begin_array();
+    }
+    RunHistory history;
+    ExitCode worst = ExitCode::kOk;
+    for (const RunStep& step : found->steps) {
+      const auto outcome =
+          diagnose(step.file, options_.patterns, *lists, [&](const Diagnosis& told) {
+            history.add(step, told);
+            const std::string line = escaped(step.name) + ": " + summary_text(told);
+            if (is_text) out_.print("{}\n", line);
+            if (is_github) out_.write(log_line(line));
+            if (options_.common.json) write_step(json, step, told);
+          });
+      if (outcome) {
+        worst = std::max(worst, *outcome);
+        continue;
+      }
+      history.add_failed();
+      const Failure& failure = outcome.error();
+      worst = std::max(worst, exit_code(failure.error.code));
+      if (options_.common.json) write_failed_step(json, step, failure);
+      if (!is_text && !options_.common.json) fail_with(failure);
+      print_error(describe(failure));
+    }
+    if (is_text) {
+      history.print(out_, options_.listing());
+      out_.print("{}: {}\n", escaped(run), history.summary());
+    } else if (options_.common.json) {
+      json.end_array();
+      history.write_members(json);
+      json.end_object();
+      out_.put('\n');
+    } else {
+      tell_history(history);
+    }
+    return worst;
+  }
+
+  // For other programs, a finding is one of the first checkpoint that has it.
+  void tell_history(const RunHistory& history) {
+    std::size_t count = 0;
+    for (const RunFinding* const kept : history.findings()) {
+      const std::string text = path_text(kept->finding.path) + ": " + finding_text(kept->finding) +
+                               "; " + history.when(*kept);
+      if (options_.format == "sarif") {
+        sarif_.add_result(kept->file, {kept->finding}, text);
+      } else if (++count <= kShownOfRule || options_.all) {
+        print_annotation(out_, kept->file, kept->finding, text);
+      }
+    }
+    if (options_.format == "sarif") return;
+    if (count > kShownOfRule && !options_.all) {
+      out_.write(log_line(fmt::format("{} more findings: use --all", count - kShownOfRule)));
+    }
+    if (const std::string nan = history.nan_text(); !nan.empty()) out_.write(log_line(nan));
+    out_.write(log_line(options_.file + ": " + history.summary()));
+  }
+
+  static void tell_skipped(const std::vector<std::string>& names) {
+    constexpr std::size_t kNamed = 5;
+    if (names.empty()) return;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+      text += (i == 0 ? "" : ", ") + escaped(shortened(names[i], kMaxMentionBytes));
+    }
+    if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
+    print_error("not examined, because there is no finished checkpoint in it: " + text);
+  }
+
+  static void write_step(JsonWriter& json, const RunStep& step, const Diagnosis& told) {
+    json.begin_object();
+    json.member("step", step.number);
+    json.member("name", step.name);
+    json.member("tensors", told.examination.tensors);
+    json.member("bytes", told.examination.bytes);
+    for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
+      json.member(std::string(severity_name(severity)) + "s", told.listed(severity));
+    }
+    json.member("ignored", told.ignored());
+    json.end_object();
+  }
+
+  static void write_failed_step(JsonWriter& json, const RunStep& step, const Failure& failure) {
+    json.begin_object();
+    json.member("step", step.number);
+    json.member("name", step.name);
+    json.key("failure");
+    json.begin_object();
+    write_error_members(json, failure.error);
+    json.end_object();
+    json.end_object();
+  }
+
+  void tell(const Diagnosis& diagnosis, JsonWriter* json) {
+    if (options_.format == "sarif") {
+      sarif_.add(diagnosis);
+    } else if (options_.format == "github") {
+      print_annotations(out_, options_.listing(), diagnosis);
+    } else if (json != nullptr) {
+      write_diagnosis(*json, diagnosis);
+    } else {
+      print_diagnosis(out_, options_.listing(), diagnosis);
+    }
+  }
+
+  const DoctorOptions& options_;
+  Output& out_;
+  SarifReport sarif_;
+  IgnoreLists ignores_;
+  std::optional<std::vector<Finding>> before_;
+};
+
+Outcome run_doctor(DoctorOptions options, Output& out) {
+  if (options.format == "json") options.common.json = true;
+  if (options.common.json) options.format = "json";
+  // The lines of steps do not list it.
+  if (options.run) options.common.code = CommonOptions::Code::kTell;
+  return Doctor(options, out).run();
 }
 
 }  // namespace
@@ -162,15 +321,60 @@ void add_doctor(CLI::App& app, Action& action) {
   add_file_or_pattern_arguments(*command, options->patterns);
   command->add_flag(
       "--all", options->all,
-      fmt::format("List every finding; by default the first {} of each rule", kShown));
-  command->add_flag("--strict", options->strict, "Exit with 1 for notes, too");
+      fmt::format("List every finding, and ignored ones; by default the first {} of each rule",
+                  kShownOfRule));
+  CLI::Option* fail_on =
+      command
+          ->add_option("--fail-on", options->fail_on,
+                       "Exit with 1 for findings that are as bad as this or worse; warning is the "
+                       "default")
+          ->check(CLI::IsMember({"fault", "warning", "note", "never"}).description(""))
+          ->type_name("fault|warning|note|never");
+  command->add_flag("--strict", options->strict, "The same as --fail-on note")->excludes(fail_on);
+  CLI::Option* run = command->add_flag(
+      "--run", options->run,
+      "FILE is a folder with the checkpoints of a run: examine all, the earliest first, and say at "
+      "which step each finding appeared, and where NaN came first");
+  command
+      ->add_option("--since", options->since,
+                   "Say what is new since this checkpoint, and what is gone; only new findings "
+                   "make the exit code 1")
+      ->type_name("FILE")
+      ->excludes(run);
+  command
+      ->add_option(
+          "--ignore", options->ignores,
+          "Don't count findings of RULE, or of all for *, at key paths that match PATTERN; "
+          "may be repeated")
+      ->type_name("RULE:PATTERN")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--ignore-file", options->ignore_files,
+                   "A file of such entries, one a line, with # before comments and reasons; may be "
+                   "repeated. FILE.doctor-ignore, or else .doctor-ignore beside FILE, is read, too")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command->add_flag("--no-ignore-file", options->no_ignore_file,
+                    "Don't read the file of such entries that lies beside FILE");
   add_json_option(*command, options->common);
+  command
+      ->add_option("--format", options->format,
+                   "Print text (the default), JSON as --json does, SARIF 2.1.0 for code scanners, "
+                   "or annotations for GitHub Actions")
+      ->check(CLI::IsMember({"text", "json", "sarif", "github"}).description(""))
+      ->type_name("text|json|sarif|github")
+      ->excludes(command->get_option("--json"))
+      ->group(kOutputGroup);
   add_quiet_option(*command, options->common, "notes");
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Examine what a key map makes of the file");
   options->common.map.checks_data = true;
   set_examples(*command,
-               {"espalier doctor run.espalier", "espalier doctor run.espalier 'model/**' --json"});
+               {"espalier doctor run.espalier", "espalier doctor run.espalier 'model/**' --json",
+                "espalier doctor run.espalier --ignore 'dead_rows:model/embed' --fail-on fault",
+                "espalier doctor tuned.safetensors --since base.safetensors",
+                "espalier doctor --run checkpoints/",
+                "espalier doctor model.safetensors --format sarif > doctor.sarif"});
   options->common.code = CommonOptions::Code::kListed;
   command->callback([options, &action] {
     action = [options](Output& out) { return run_doctor(*options, out); };

@@ -23,9 +23,6 @@
 namespace espalier::cli {
 namespace {
 
-// The most that is read of a map or a configuration.
-constexpr std::uint64_t kMaxTextBytes = KeyMap::kMaxBytes;
-
 // "p=64".
 Result<std::map<std::string, double>> parse_numbers(const std::vector<std::string>& texts) {
   std::map<std::string, double> numbers;
@@ -79,7 +76,7 @@ void follow(const MappedCheckpoint& mapped, LiftOptions& lift) {
 
 }  // namespace
 
-Result<std::string> read_text(const std::string& file) {
+Result<std::string> read_text(const std::string& file, std::uint64_t most) {
   const auto source = open_source(file, Access::kRead);
   if (!source) {
     Error error = source.error();
@@ -90,8 +87,8 @@ Result<std::string> read_text(const std::string& file) {
     return tl::unexpected<Error>(std::move(error));
   }
   const std::uint64_t size = (*source)->size();
-  if (size > kMaxTextBytes) {
-    return fail(ErrorCode::kLimitExceeded, "has more than the " + std::to_string(kMaxTextBytes) +
+  if (size > most) {
+    return fail(ErrorCode::kLimitExceeded, "has more than the " + std::to_string(most) +
                                                " bytes that are read of such a file");
   }
   std::string text(static_cast<std::size_t>(size), '\0');

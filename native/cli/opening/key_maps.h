@@ -2,6 +2,7 @@
 #ifndef ESPALIER_CLI_OPENING_KEY_MAPS_H_
 #define ESPALIER_CLI_OPENING_KEY_MAPS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ namespace espalier::cli {
 /// reads the map from right to left.
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what);
 
-/// The text of a map, or of what belongs to one, up to KeyMap::kMaxBytes. Never waits:
-/// kNotARegularFile for a FIFO or a device. kFileNotFound, kIoError, kLimitExceeded.
-[[nodiscard]] Result<std::string> read_text(const std::string& file);
+/// The text of a map, of what belongs to one, or of another small file, up to `most` bytes. Never
+/// waits: kNotARegularFile for a FIFO or a device. kFileNotFound, kIoError, kLimitExceeded.
+[[nodiscard]] Result<std::string> read_text(const std::string& file,
+                                            std::uint64_t most = KeyMap::kMaxBytes);
 
 /// The map of the library with this name, or that of a file: one whose name has a slash or ends in
 /// ".json".

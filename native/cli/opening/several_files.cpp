@@ -101,22 +101,25 @@ void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& 
 }
 
 Outcome for_each_file(const std::string& first_file, const std::vector<std::string>& arguments,
-                      const CommonOptions& common, Output& out, const OnFile& on_file) {
+                      const CommonOptions& common, Output& out, const OnFile& on_file,
+                      const OnFailure& on_failure) {
   auto told = tell_apart(first_file, arguments, common);
   if (!told) return tl::unexpected<Failure>(std::move(told.error()));
   const auto& [files, patterns] = *told;
   JsonWriter json(out);
-  JsonWriter* const writer = common.json ? &json : nullptr;
-  if (files.size() == 1) {
+  const bool has_own_form = static_cast<bool>(on_failure);
+  const bool is_json = common.json && !has_own_form;
+  JsonWriter* const writer = is_json ? &json : nullptr;
+  if (files.size() == 1 && !has_own_form) {
     auto outcome = on_file(files.front(), patterns, out, writer);
-    if (outcome && common.json) out.put('\n');
+    if (outcome && is_json) out.put('\n');
     return outcome;
   }
-  if (common.json) begin_files(json);
+  if (is_json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   bool has_printed = false;
   for (const std::string& file : files) {
-    if (!common.json) {
+    if (!is_json && !has_own_form) {
       // A title that turns out to have nothing below it does no harm, and the text is not held.
       out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(shown_name(file)));
     }
@@ -127,7 +130,9 @@ Outcome for_each_file(const std::string& first_file, const std::vector<std::stri
     }
     const Failure& failure = outcome.error();
     worst = std::max(worst, exit_code(failure.error.code));
-    if (common.json) {
+    if (has_own_form) {
+      on_failure(failure);
+    } else if (is_json) {
       json.begin_object();
       json.member("file", shown_name(file));
       json.key("failure");
@@ -138,7 +143,7 @@ Outcome for_each_file(const std::string& first_file, const std::vector<std::stri
     }
     print_error(describe(failure));
   }
-  if (common.json) end_files(json, out);
+  if (is_json) end_files(json, out);
   return worst;
 }
 

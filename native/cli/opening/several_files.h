@@ -20,6 +20,8 @@ void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& 
 using OnFile =
     std::function<Outcome(const std::string& file, const std::vector<std::string>& patterns,
                           Output& out, JsonWriter* json)>;
+/// Prints that a file failed.
+using OnFailure = std::function<void(const Failure& failure)>;
 
 /// Runs `on_file` for `first_file` and the further files among `arguments`. Each argument that
 /// names an existing file, is a URL of any scheme, or ends like the files of some format and
@@ -30,8 +32,13 @@ using OnFile =
 /// With several files each gets a line with its name, or is an element of the array `files` in
 /// JSON. A file that fails does not keep the others from being read; the exit code is the highest
 /// of all.
+///
+/// With `on_failure`, the command prints in a form of its own: `json` is null, nothing is printed
+/// around what `on_file` prints, and `on_failure` is told of each file that failed, also of a
+/// single one.
 Outcome for_each_file(const std::string& first_file, const std::vector<std::string>& arguments,
-                      const CommonOptions& common, Output& out, const OnFile& on_file);
+                      const CommonOptions& common, Output& out, const OnFile& on_file,
+                      const OnFailure& on_failure = {});
 
 }  // namespace espalier::cli
 

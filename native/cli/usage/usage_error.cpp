@@ -97,6 +97,8 @@ bool asks_for_json(const CLI::App& app, std::span<const std::string> arguments) 
     const std::string& argument = arguments[i];
     if (is_option(argument)) {
       if (argument == "--json" || argument.starts_with("--json=")) return true;
+      const bool is_format = argument == "--format" && i + 1 < arguments.size();
+      if (argument == "--format=json" || (is_format && arguments[i + 1] == "json")) return true;
       i += values_behind(*command, argument);
     } else if (command == &app) {
       if (const CLI::App* found = find_command(app, argument)) command = found;

@@ -13,8 +13,8 @@ namespace espalier::cli {
 /// or option is like an existing one. Not yet printable: it quotes arguments as they are.
 std::string explain_usage(const CLI::App& app, const CLI::ParseError& error);
 
-/// Whether the flag --json stands in the arguments, in their order, even if they do not parse: not
-/// behind "--", and not as the value of another option.
+/// Whether the flag --json or "--format json" stands in the arguments, in their order, even if they
+/// do not parse: not behind "--", and not as the value of another option.
 bool asks_for_json(const CLI::App& app, std::span<const std::string> arguments);
 
 /// The command of that name; null if there is none, or if it is hidden.

@@ -1,0 +1,70 @@
+// What doctor says of one checkpoint: findings that count, that are ignored, that are new.
+#ifndef ESPALIER_CLI_DOCTOR_DIAGNOSIS_H_
+#define ESPALIER_CLI_DOCTOR_DIAGNOSIS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examine/examine_file.h"
+
+#include "cli/doctor/ignore_list.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/health/finding.h"
+
+namespace espalier::cli {
+
+/// How a finding compares with those of another checkpoint.
+enum class Standing : std::uint8_t {
+  kAlone,  // there is no other one
+  kNew,    // the other one does not have it, or has it milder
+  kSame,
+  kGone,  // only the other one has it
+};
+
+struct ToldFinding {
+  Finding finding;
+  Standing standing = Standing::kAlone;
+  std::optional<IgnoresOfFile::Match> ignored_by = std::nullopt;
+  /// How bad it was in the other checkpoint, if it was milder there.
+  std::optional<Severity> milder = std::nullopt;
+
+  bool is_ignored() const { return ignored_by.has_value(); }
+  /// Whether it is wrong with the checkpoint itself.
+  bool is_listed() const { return !is_ignored() && standing != Standing::kGone; }
+  /// Whether the exit code may depend on it.
+  bool counts() const { return is_listed() && standing != Standing::kSame; }
+};
+
+struct Diagnosis {
+  /// The checkpoint's name for messages.
+  std::string file;
+  const Catalog* catalog = nullptr;
+  /// Names of code that the file's own program would run.
+  std::size_t code = 0;
+  /// Its findings are in `findings`.
+  Examination examination;
+  std::vector<ToldFinding> findings;
+  std::vector<IgnoreList*> ignore_lists;
+  /// The name of the other checkpoint; empty without one.
+  std::string since;
+
+  std::uint64_t listed(Severity severity) const;
+  std::uint64_t counting(Severity severity) const;
+  std::uint64_t ignored() const;
+  std::uint64_t with(Standing standing) const;
+  /// Findings that entries of this list hide here.
+  std::uint64_t hidden_by(const IgnoreList& list) const;
+};
+
+/// Says which of `findings` are new since `before`, and appends those that are gone. Ignored ones
+/// are compared, too. Findings are the same if they are of one rule at one key path; a checkpoint
+/// has at most one such finding.
+void compare_findings(std::vector<ToldFinding>& findings, std::vector<Finding> before,
+                      const IgnoresOfFile& ignores);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_DOCTOR_DIAGNOSIS_H_

@@ -446,7 +446,7 @@ class Doctor(Writing):
         self.assertIn("5 steps examined; nothing found\n", self.told("doctor", "--run", run)[0])
         # What it does not take.
         self.run_cli("doctor", "--run", self.new("run/checkpoint-100/model.safetensors"), expect=USAGE)
-        self.run_cli("doctor", "--run", self.new("nowhere/x"), expect=USAGE)
+        self.run_cli("doctor", "--run", self.new("nowhere/x"), expect=IO)
         self.run_cli("doctor", "--run", run, "--since", run, expect=USAGE)
 
     def test_a_step_that_fails_is_told(self):

@@ -73,10 +73,13 @@ Result<RunSteps> find_steps(const std::string& run) {
     begin = folder.filename().string();
     folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
   }
-  if (is_url(run) || !fs::is_directory(folder, error)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--run needs a folder on this machine, or a folder and the beginning of names in "
-                "it");
+  if (is_url(run)) {
+    return fail(ErrorCode::kInvalidArgument, "--run needs a folder on this machine");
+  }
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorCode::kFileNotFound,
+                "there is no such folder; --run needs one, or a folder and the beginning of names "
+                "in it");
   }
   RunSteps found;
   std::map<std::string, std::vector<RunStep>> series;

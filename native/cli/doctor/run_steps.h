@@ -28,8 +28,9 @@ struct RunSteps {
 /// The steps in a folder: files of any format and folders whose names are the same but for a number
 /// at their end, such as step_100.espalier, ckpt-3.index, 200 and checkpoint-500. In a folder that
 /// does not open by itself, a model of transformers is looked for. `run` may also be a folder and
-/// the beginning of the names: "run/checkpoint-". kInvalidArgument for a folder with no steps, or
-/// with several kinds of names. Looks at 100,000 names at most: kLimitExceeded.
+/// the beginning of the names: "run/checkpoint-". kFileNotFound if there is no such folder;
+/// kInvalidArgument for a URL, and for a folder with no steps or with several kinds of names. Looks
+/// at 100,000 names at most: kLimitExceeded.
 [[nodiscard]] Result<RunSteps> find_steps(const std::string& run);
 
 }  // namespace espalier::cli

@@ -439,7 +439,8 @@ ESPALIER_C_API espalier_verdict espalier_report_verdict(const espalier_report* r
 /* How many further files are missing, are other files, or are refused by the system or a limit: the
  * first errors are about them. */
 ESPALIER_C_API uint64_t espalier_report_missing_files(const espalier_report* report);
-/* How many tensors of other formats have elements that are not to be had: the errors after those. */
+/* How many tensors of other formats have elements that are not to be had: the errors after those.
+ */
 ESPALIER_C_API uint64_t espalier_report_missing_tensors(const espalier_report* report);
 /* Stored bytes of tensors that were not checked: those without a checksum, and those that need a
  * missing file. */

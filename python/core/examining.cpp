@@ -9,7 +9,6 @@
 #include "bindings.h"
 #include "encode.h"
 #include "errors.h"
-#include "examine/examine_file.h"
 #include "file.h"
 #include "interruptible.h"
 #include <nanobind/stl/optional.h>
@@ -22,6 +21,7 @@
 #include "espalier/read/match.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/resolve_patterns.h"
+#include "examine/examine_file.h"
 
 namespace espalier::python {
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "examine/examine_file.h"
 #include <fmt/format.h>
 
 #include "cli/doctor/diagnosis.h"
@@ -32,6 +31,7 @@
 #include "espalier/base/escaped.h"
 #include "espalier/health/finding.h"
 #include "espalier/notes.h"
+#include "examine/examine_file.h"
 
 namespace espalier::cli {
 namespace {

@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "examine/examine_file.h"
-
 #include "cli/doctor/ignore_list.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/health/finding.h"
+#include "examine/examine_file.h"
 
 namespace espalier::cli {
 

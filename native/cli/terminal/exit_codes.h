@@ -30,7 +30,8 @@ inline constexpr std::array kExitCodeMeanings = {
     ExitCodeMeaning{ExitCode::kBadInput, "unreadable or damaged input"},
     ExitCodeMeaning{ExitCode::kIo, "I/O error"},
     ExitCodeMeaning{ExitCode::kMemory, "out of memory"},
-    ExitCodeMeaning{ExitCode::kIncomplete, "nothing is wrong, but the input lacks files or tensors (verify, convert)"},
+    ExitCodeMeaning{ExitCode::kIncomplete,
+                    "nothing is wrong, but the input lacks files or tensors (verify, convert)"},
 };
 
 }  // namespace espalier::cli

@@ -348,7 +348,7 @@ TEST_CASE("zeros of both signs are one number") {
 }
 
 TEST_CASE(
-    "a part that was written twice is found in a small tensor; a table that repeats is none") {
+    "a part that was written twice is found in a small tensor, and a table that repeats is not") {
   Model model;
   Floats weight = noise(128 * 100, 0.02F, 500);
   SUBCASE("twice") {
@@ -511,10 +511,14 @@ TEST_CASE("a long path is cut between characters") {
   for (int i = 0; i < 8000; ++i) path += "\u00e9";
   HealthCheck check;
   check.add(0, path + "/w", survey_of(Floats(64, kNan), {8, 8}));
+  // Different in the part that is cut.
+  path[4000] = path[4001] = 'x';
+  check.add(1, path + "/w", survey_of(Floats(64, kNan), {8, 8}));
   const std::vector<Finding> found = check.findings();
-  REQUIRE(found.size() == 1);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].path != found[1].path);
   CHECK(found[0].path.size() <= HealthCheck::kMostPathBytes);
-  CHECK(found[0].path.find("[...]") != std::string::npos);
+  CHECK(found[0].path.find("[...#") != std::string::npos);
   CHECK(found[0].path.ends_with("/w"));
   CHECK_FALSE(find_invalid_utf8(found[0].path));
 }

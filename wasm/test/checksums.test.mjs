@@ -100,7 +100,7 @@ test('a flipped bit in a compressed entry is damage of that entry', async () => 
   assert.deepEqual(errors.map(({ code, file }) => [code, file]), [['foreign_invalid', 'zeros.npy']])
 })
 
-test('without CRC-32s nothing is fetched, and the report says so', async () => {
+test('without CRC-32s of contents at most headers are fetched, and the report says so', async () => {
   for (const name of ['torch/files/training-without-crc.pt', 'torch/files/training-legacy.pt', 'numpy/big-i2.npy', 'gguf/types.gguf']) {
     const checkpoint = await open(bytesOf(name))
     const before = checkpoint.meter.bytesNeeded
@@ -108,7 +108,8 @@ test('without CRC-32s nothing is fetched, and the report says so', async () => {
     assert.deepEqual({ ok, hasHashes, checksums, bytes }, { ok: true, hasHashes: false, checksums: 0, bytes: 0 }, name)
     assert.ok(unchecked > 0, name)
     assert.equal(checkpoint.hasChecksums, false, name)
-    assert.equal(checkpoint.meter.bytesNeeded, before, name)
+    // The local headers of a zip archive were predicted, and are compared, as the command line does.
+    assert.equal(checkpoint.meter.bytesNeeded - before, name.includes('without-crc') ? 952 : 0, name)
     await checkpoint.close()
   }
   const { ok, checksums, unchecked } = await verified(bytesOf('torch/files/training-skip-data.pt'))

@@ -7,22 +7,25 @@
 #include <tuple>
 #include <utility>
 
+#include "espalier/codec/hash.h"
 #include "espalier/health/wording.h"
 
 namespace espalier {
 namespace {
 
-// Keeps the beginning and the end of a long path, cut between characters.
+// Keeps the beginning and the end of a long path, cut between characters. Its hash is in the
+// middle: findings of two paths that differ there alone would count as one.
 std::string shortened(std::string_view path) {
-  constexpr std::string_view kCut = "[...]";
   if (path.size() <= HealthCheck::kMostPathBytes) return std::string(path);
+  const std::string hash = to_hex(hash128(std::as_bytes(std::span(path))));
+  const std::string cut = "[...#" + hash.substr(0, 16) + "]";
   const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
-  std::size_t head = (HealthCheck::kMostPathBytes - kCut.size()) / 2;
+  std::size_t head = (HealthCheck::kMostPathBytes - cut.size()) / 2;
   std::size_t tail = path.size() - head;
   while (head > 0 && continues(head)) --head;
   while (tail < path.size() && continues(tail)) ++tail;
   std::string text(path.substr(0, head));
-  text += kCut;
+  text += cut;
   text += path.substr(tail);
   return text;
 }

@@ -17,7 +17,7 @@ namespace {
 // middle: findings of two paths that differ there alone would count as one.
 std::string shortened(std::string_view path) {
   if (path.size() <= HealthCheck::kMostPathBytes) return std::string(path);
-  const std::string hash = to_hex(hash128(std::as_bytes(std::span(path))));
+  const std::string hash = to_hex(hash128(as_bytes(path)));
   const std::string cut = "[...#" + hash.substr(0, 16) + "]";
   const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
   std::size_t head = (HealthCheck::kMostPathBytes - cut.size()) / 2;

@@ -57,7 +57,8 @@ def convolutional_model():
 
 
 def text_batch():
-    """Words by Zipf's law, of which the last never occur; every second follows from the one before."""
+    """Texts of made-up words. A few words are common and most are rare (Zipf's law); the last never occur. Every second word
+    is given by the one before it, so there is something to learn."""
     import torch
     share = 1 / torch.arange(1, USED + 1.0)
     text = torch.multinomial(share / share.sum(), 16 * (LENGTH + 2), True).view(16, -1)

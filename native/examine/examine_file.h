@@ -20,7 +20,7 @@ struct Examination {
   /// Tensors without elements that can be looked at: placeholders and opaque blocks.
   std::uint64_t placeholders = 0;
   std::uint64_t opaque = 0;
-  /// Matrices that no other tensor resembles, of which size and sign are not judged.
+  /// Matrices that no other tensor resembles. Their size and sign are not judged.
   std::uint64_t alone = 0;
   /// Whether tensors were left out, which others are then not compared with.
   bool is_of_some = false;
@@ -30,8 +30,8 @@ struct Examination {
 
 /// Surveys the tensors and numbers at `nodes`, each tensor once, and judges them together. Tensors
 /// whose bytes are damaged, or whose elements are missing, are findings. A tensor is read by one
-/// thread. Of the options, progress and cancel count. The errors are those of a disk or network
-/// that fails (kIoError, kFileChanged), kOutOfMemory and kCancelled.
+/// thread. It reads `progress` and `cancel` of the options, and no others. Fails if a disk or a
+/// network fails (kIoError, kFileChanged), without memory (kOutOfMemory), and with kCancelled.
 [[nodiscard]] Result<Examination> examine(const CheckpointFile& file,
                                           std::span<const std::uint32_t> nodes, unsigned threads,
                                           const ReadOptions& options = {});

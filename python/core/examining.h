@@ -1,4 +1,4 @@
-// What is wrong with the numbers of a state that is saved.
+// Examines the numbers of a file, and of a state before it is saved.
 #ifndef ESPALIER_PYTHON_EXAMINING_H_
 #define ESPALIER_PYTHON_EXAMINING_H_
 

@@ -38,7 +38,7 @@ def planted(dtype=np.float32):
     return {
         "model": model,
         "optimizer": {"exp_avg_sq": np.full((8, 8), -1, np.float32), "loss": float("nan"), "step": 7},
-        # What a save copies, or stores in another way.
+        # A save copies these arrays, or stores them in another form.
         "transposed": np.asfortranarray(layers(dtype)["layer_0"]["weight"]),
         "strided": layers(dtype)["layer_1"]["weight"][::2],
         "swapped": np.array([1, np.nan, 3], ">f8"),
@@ -170,7 +170,7 @@ def test_what_it_says(file):
     many = espalier.doctor([np.array([np.nan, i]) for i in range(23)])
     lines = str(many).splitlines()
     assert len(many.faults) == 23 and len(lines) == 22 and lines[-2] == "        3 more of nan: see findings"
-    # Of a tensor at the root.
+    # A tensor at the root has no path.
     assert str(espalier.doctor(np.array(np.nan))).startswith("fault   (root): ")
 
 

@@ -233,7 +233,7 @@ class Doctor(Writing):
             self.assertEqual(lists, [{"name": self.new(name), "beside": True, "ignored": 2, "unmatched": []}])
             self.run_cli("doctor", file, "--no-ignore-file", expect=CHECK_FAILED)
             pathlib.Path(self.new(name)).unlink()
-        # Of a folder, in it.
+        # The list of a folder lies in the folder.
         self.write("list", entries)
         text = self.text("doctor", file, "--ignore-file", self.new("list"))
         self.assertNotIn("findings ignored", text)
@@ -444,7 +444,7 @@ class Doctor(Writing):
         self.assertEqual(self.told("doctor", "--run", run, "layers.5.*", "--fail-on=fault")[0].count("NaN"), 0)
         self.path_of("run.doctor-ignore").write_text("nan:**\nall_zero:layers.5.*\n")
         self.assertIn("5 steps examined; nothing found\n", self.told("doctor", "--run", run)[0])
-        # What it does not take.
+        # --run refuses a file, a folder that is not there, and --since.
         self.run_cli("doctor", "--run", self.new("run/checkpoint-100/model.safetensors"), expect=USAGE)
         self.run_cli("doctor", "--run", self.new("nowhere/x"), expect=IO)
         self.run_cli("doctor", "--run", run, "--since", run, expect=USAGE)

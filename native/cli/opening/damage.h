@@ -12,7 +12,8 @@ namespace espalier::cli {
 
 /// Prints the name of a file that is damaged or incomplete, and the first errors.
 void print_damage(Output& out, const std::string& file, const VerifyReport& report);
-/// Writes the members `verdict`, `missing` (the names of files), `error_count` and `errors`.
+/// Writes the members `verdict`, `missing` (the names of files), `missing_tensors`, `error_count`
+/// and `errors`.
 void write_damage(JsonWriter& json, const VerifyReport& report);
 
 }  // namespace espalier::cli

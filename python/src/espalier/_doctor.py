@@ -60,7 +60,7 @@ class Diagnosis:
     opaque: int
     """Tensors of quantised blocks, which are only compared for equality; `tensors` counts them, too."""
     alone: int
-    """Matrices that no other tensor resembles, of which size and sign are not judged."""
+    """Matrices that no other tensor resembles. Their size and sign are not judged."""
     is_partial: bool = False
     """Whether patterns left tensors out: those chosen were then compared with each other alone."""
     code: tuple[Note, ...] = ()

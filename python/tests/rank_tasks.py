@@ -245,10 +245,11 @@ def checked(folder):
             ck.save(1, state)
             ck.wait()
             [file] = (folder / name).glob(where)
-            latest, place = ck._store._steps.latest, file.read_bytes().index(some.tobytes())
+            latest = ck._store._steps.latest
 
-            def damaged_later(*given, latest=latest, place=place, file=file):
+            def damaged_later(*given, latest=latest, file=file, some=some.tobytes()):
                 found = latest(*given)
+                place = file.read_bytes().index(some)
                 with file.open("r+b") as opened:
                     opened.seek(place)
                     opened.write(b"x")

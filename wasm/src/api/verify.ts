@@ -1,4 +1,5 @@
 // Checks a whole file. Loaded at the first such call.
+import { totalsOf } from '../core/totals.js'
 import { Checksums } from '../engine/checksums.js'
 import { Verification, withVerdict, type VerifyReport } from '../engine/plan.js'
 import { forEachPart, forEachRange } from '../engine/run.js'
@@ -10,9 +11,14 @@ import type { Opened } from './opened.js'
 export async function verify(opened: Opened, options: VerifyOptions): Promise<VerifyReport> {
   const verification = new Verification(opened.tree)
   try {
-    if (!opened.tree.info.hasHashes) return await compareChecksums(opened, verification, options)
-    await checkRegions(opened, verification, options)
-    return verification.finish()
+    const { tree } = opened
+    if (tree.info.hasHashes) {
+      await checkRegions(opened, verification, options)
+      return verification.finish()
+    }
+    if (tree.canHaveChecksums) return await compareChecksums(opened, verification, options)
+    const { stateRoot, metadataRoot } = tree.info
+    return { ...verification.finish(), unchecked: totalsOf(tree, stateRoot).stored + totalsOf(tree, metadataRoot).stored }
   } finally {
     verification.close()
   }

@@ -37,9 +37,13 @@ export class Tree {
     return this.core.call.espalier_has_dotted_keys(this.handle) !== 0
   }
 
-  /** Whether the file has checksums in place of hashes. Only modules for such formats have the function. */
+  /** Whether its module knows checksums in place of hashes: not one for Espalier files alone, or for what a key map makes. */
+  get canHaveChecksums(): boolean {
+    return 'espalier_has_checksums' in this.core.call
+  }
+
+  /** Whether the file has checksums in place of hashes. */
   get hasChecksums(): boolean {
-    const { call } = this.core
-    return 'espalier_has_checksums' in call && call.espalier_has_checksums(this.handle) !== 0
+    return this.canHaveChecksums && this.core.call.espalier_has_checksums(this.handle) !== 0
   }
 }

@@ -1,6 +1,7 @@
 #include "espalier/foreign/zarr/unpacker.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 
@@ -19,10 +20,41 @@ tl::unexpected<Error> damaged_chunk(const std::string& how) {
               "a stored chunk of the array " + how + "; copy or download the checkpoint again");
 }
 
+tl::unexpected<Error> holds_more(std::uint64_t size) {
+  return damaged_chunk("holds more than the " + counted(size, "byte") + " of its shape");
+}
+
+// RFC 8878, section 3.1.1.1: a magic number and flags of five bytes, then the window's size as five
+// bits of an exponent from 10 on and three of a mantissa, unless the content is the window.
+constexpr std::size_t kWindowAt = 5;
+constexpr std::byte kIsWindow{0x20};
+constexpr std::size_t kMostOfHead = 18;  // ZSTD_FRAMEHEADERSIZE_MAX
+
 }  // namespace
 
 struct ZarrUnpacker::Streams {
+  // Takes a byte of the frame's head and returns what to read in its place; null if the content is
+  // larger than the chunk. A window of up to 2^31 bytes becomes as small as the chunk, which needs
+  // no larger one: a stream takes memory for all that a frame asks for, and a frame of few bytes
+  // may ask for 128 MiB.
+  const std::byte* take_head(std::byte next, std::uint64_t size) {
+    const bool has_window = (head[kWindowAt - 1] & kIsWindow) == std::byte{0};
+    if (head_count == kWindowAt && has_window && next < std::byte{22 << 3}) {
+      // A block of 128 KiB needs as much.
+      const int log = std::max(static_cast<int>(std::bit_width(size)), 17);
+      next = static_cast<std::byte>(std::min(std::to_integer<int>(next), (log - 10) << 3));
+    }
+    std::byte* const taken = &head[head_count++];
+    *taken = next;
+    const auto content = ZSTD_getFrameContentSize(head.data(), head_count);
+    if (content == ZSTD_CONTENTSIZE_ERROR) return taken;
+    head_count = kMostOfHead;
+    return content == ZSTD_CONTENTSIZE_UNKNOWN || content <= size ? taken : nullptr;
+  }
+
   std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> zstd{nullptr, ZSTD_freeDStream};
+  std::size_t head_count = 0;
+  std::array<std::byte, kMostOfHead> head{};
   std::optional<Inflater> inflater;
 };
 
@@ -35,12 +67,15 @@ ZarrUnpacker::ZarrUnpacker(const ZarrGrid& grid, std::uint64_t stored, std::uint
       is_packing_over_(grid.packing == ZarrPacking::kNone),
       streams_(std::make_unique<Streams>()) {
   if (packing_ == ZarrPacking::kZstd) streams_->zstd.reset(ZSTD_createDStream());
-  if (packing_ == ZarrPacking::kGzip) streams_->inflater.emplace(DeflateForm::kGzip);
-  if (packing_ == ZarrPacking::kZlib) streams_->inflater.emplace(DeflateForm::kZlib);
+  const bool is_gzip = packing_ == ZarrPacking::kGzip;
+  if (is_gzip || packing_ == ZarrPacking::kZlib) {
+    streams_->inflater.emplace(is_gzip ? DeflateForm::kGzip : DeflateForm::kZlib);
+  }
 }
 ZarrUnpacker::~ZarrUnpacker() = default;
 
-// Of the packed bytes alone; `made` beyond the end of `out` is an error of the caller's.
+// Of the packed bytes alone, some of what they suffice for; `made` beyond the end of `out` is an
+// error of the caller's.
 Result<ZarrUnpacker::Progress> ZarrUnpacker::unpack(ByteSpan bytes, MutableByteSpan out) {
   Progress progress;
   switch (packing_) {
@@ -52,16 +87,16 @@ Result<ZarrUnpacker::Progress> ZarrUnpacker::unpack(ByteSpan bytes, MutableByteS
     case ZarrPacking::kZstd: {
       if (!streams_->zstd) return fail(ErrorCode::kOutOfMemory, "cannot allocate memory for zstd");
       if (is_packing_over_) return progress;
+      if (streams_->head_count < kMostOfHead && !bytes.empty()) {
+        const std::byte* head = streams_->take_head(bytes[0], size_ + kCrcBytes);
+        if (head == nullptr) return holds_more(size_);
+        bytes = {head, 1};
+      }
       ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
       ZSTD_outBuffer to{out.data(), out.size(), 0};
-      for (;;) {
-        const std::size_t in_before = in.pos;
-        const std::size_t out_before = to.pos;
-        const std::size_t more = ZSTD_decompressStream(streams_->zstd.get(), &to, &in);
-        if (ZSTD_isError(more) != 0) return damaged_chunk("is damaged: zstd refuses it");
-        is_packing_over_ = more == 0;
-        if (is_packing_over_ || (in.pos == in_before && to.pos == out_before)) break;
-      }
+      const std::size_t more = ZSTD_decompressStream(streams_->zstd.get(), &to, &in);
+      if (ZSTD_isError(more) != 0) return damaged_chunk("is damaged: zstd refuses it");
+      is_packing_over_ = more == 0;
       return Progress{in.pos, to.pos};
     }
     case ZarrPacking::kGzip:
@@ -105,7 +140,7 @@ Result<ZarrUnpacker::Progress> ZarrUnpacker::run(ByteSpan bytes, MutableByteSpan
     use(progress->taken);
     if (is_beyond && progress->made > 0) {
       if (!has_inner_crc_ || inner_count_ == kCrcBytes) {
-        return damaged_chunk("holds more than the " + counted(size_, "byte") + " of its shape");
+        return holds_more(size_);
       }
       inner_said_[inner_count_++] = beyond[0];
     } else if (!is_beyond) {

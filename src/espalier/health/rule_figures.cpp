@@ -14,8 +14,14 @@ namespace {
 
 constexpr std::uint64_t kLeastToCompare = 32;
 constexpr std::uint64_t kLeastForFewValues = 1024;
-// So many times the bound is apart at both ends of a stack: first and last layers differ.
-constexpr double kOfEnds = 3;
+// So many times the bound is apart for vectors at both ends of a stack: first and last layers
+// differ.
+constexpr double kOfEnds = 1.5;
+// Norms of matrices, as powers of ten: those of one place in many layers are close, except at the
+// ends.
+constexpr double kOfMatrices = 0.4;
+constexpr double kOfCloseMatrices = 0.25;
+constexpr std::size_t kLeastOfClose = 6;
 // The share of siblings without a negative element that makes one an exception.
 constexpr double kNearlyAllPositive = 0.9;
 
@@ -54,13 +60,18 @@ class Figures {
     is_matrix_ = usual.view.rank >= 2;
     const bool is_plain = cohort_[members_.front()].role == Role::kPlain;
     const double far = far_of(group_.level);
+    const bool is_close = is_matrix_ && group_.level == SiblingLevel::kNumber &&
+                          group_.members.size() >= kLeastOfClose;
     // Moments follow the size of gradients, which differs from layer to layer.
-    const double least = !is_plain ? 3 : is_matrix_ ? 0.4 : 0.9;
+    const double least = !is_plain    ? 3
+                         : is_close   ? kOfCloseMatrices
+                         : is_matrix_ ? kOfMatrices
+                                      : 0.9;
     // Vectors of one shape are gains, biases and averages: none says how large another is.
     const bool is_mixed = group_.level == SiblingLevel::kShape && !is_matrix_;
     if (!is_mixed)
       compare(
-          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}},
+          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}, is_plain ? kOfMatrices : 0},
           [](const TensorSurvey& survey) { return std::log10(survey.rms); },
           [](const TensorSurvey& survey, const Apart& others, std::size_t count) {
             return "its root mean square is " + rough(survey.rms) + ", and those of " +
@@ -88,6 +99,8 @@ class Figures {
   struct Rule {
     HealthRule rule;
     ApartBounds bounds;
+    // A matrix at an end of a stack that is less apart is a note.
+    double of_ends = 0;
   };
   using Figure = std::function<double(const TensorSurvey&)>;
   using Words = std::function<std::string(const TensorSurvey&, const Apart&, std::size_t)>;
@@ -110,12 +123,12 @@ class Figures {
     for (const std::uint32_t i : members) figures.push_back(figure(cohort_[i].survey));
     const auto apart = find_apart(figures, rule.bounds);
     if (!apart) return;
+    const double of_ends =
+        is_matrix_ ? rule.of_ends : rule.bounds.least * rule.bounds.far * kOfEnds;
     for (const std::size_t which : apart->which) {
       const std::uint32_t i = members[which];
       const bool is_at_end = i == group_.members.front() || i == group_.members.back();
-      const bool is_note =
-          !is_matrix_ && is_at_end &&
-          std::abs(figures[which] - apart->middle) < rule.bounds.least * rule.bounds.far * kOfEnds;
+      const bool is_note = is_at_end && std::abs(figures[which] - apart->middle) < of_ends;
       found_.add(rule.rule, is_note ? Severity::kNote : Severity::kWarning, cohort_[i].path,
                  words(cohort_[i].survey, *apart, members.size() - apart->which.size()));
     }
@@ -142,22 +155,24 @@ class Figures {
                  range_text(others.smallest, others.largest);
         });
     constexpr double kLeastShare = 1e-3;
-    compare(
-        {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
-        [](const TensorSurvey& survey) {
-          return std::log10(static_cast<double>(survey.summary.zeros) /
-                                static_cast<double>(survey.elements) +
-                            kLeastShare);
-        },
-        [](const TensorSurvey& survey, const Apart& others, std::size_t) {
-          return share_text(survey.summary.zeros, survey.elements, "is", "are") +
-                 " zero, and at most " +
-                 percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
-                 " in its kind";
-        });
+    if (group_.level != SiblingLevel::kShape) {
+      compare(
+          {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
+          [](const TensorSurvey& survey) {
+            return std::log10(static_cast<double>(survey.summary.zeros) /
+                                  static_cast<double>(survey.elements) +
+                              kLeastShare);
+          },
+          [](const TensorSurvey& survey, const Apart& others, std::size_t) {
+            return share_text(survey.summary.zeros, survey.elements, "is", "are") +
+                   " zero, and at most " +
+                   percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
+                   " in its kind";
+          });
+    }
     if (cohort_[members_.front()].survey.elements < kLeastForFewValues) return;
     compare(
-        {HealthRule::kFewValues, {0.9, 0.1, Side::kBelow, 1}},
+        {HealthRule::kFewValues, {0.6, 0.1, Side::kBelow, 1}},
         [](const TensorSurvey& survey) { return std::log10(static_cast<double>(survey.distinct)); },
         [](const TensorSurvey& survey, const Apart& others, std::size_t) {
           return "has " + grouped(survey.distinct) +
@@ -177,7 +192,7 @@ class Figures {
 
   void judge_matrices(double far) {
     compare(
-        {HealthRule::kUnevenRows, {0.45, 0.05, Side::kAbove, far}},
+        {HealthRule::kUnevenRows, {0.25, 0.05, Side::kAbove, far}},
         [](const TensorSurvey& survey) {
           return survey.rows.spread > 0 ? std::log10(survey.rows.spread) : 0;
         },

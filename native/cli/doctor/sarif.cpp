@@ -44,7 +44,6 @@ constexpr std::array<std::string_view, kHealthRules> kRuleSummaries = {
     "A matrix has negative elements, and its siblings have none.",
     "A tensor has another shape than all others of its kind.",
     "A tensor has another dtype than most others of its kind.",
-    "A layer lacks tensors that all others like it have, or a stack lacks a layer.",
     "Two tensors that are not tied have the same bytes.",
     "A stretch of bytes stands twice.",
     "An average of gradients does not fit its average of squares.",

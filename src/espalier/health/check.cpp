@@ -178,7 +178,6 @@ std::vector<Finding> HealthCheck::findings() {
   judge_alone(cohort, scaled_, found);
   judge_figures(cohort, found);
   judge_shapes(cohort, found);
-  judge_missing(cohort, found);
   judge_copies(cohort, found);
   judge_repeats(cohort, found);
   judge_moments(cohort, found);

@@ -39,7 +39,6 @@ enum class HealthRule : std::uint8_t {
   kNegative,
   kShape,
   kMixedDTypes,
-  kMissing,
   kEqualTensors,
   kRepeated,
   kMoments,
@@ -47,7 +46,7 @@ enum class HealthRule : std::uint8_t {
   kUnequalSteps,
   kDenormal,
 };
-inline constexpr std::size_t kHealthRules = 34;
+inline constexpr std::size_t kHealthRules = 33;
 
 /// The name for programs, such as "dead_rows".
 std::string_view health_rule_name(HealthRule rule);

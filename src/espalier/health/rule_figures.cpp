@@ -16,7 +16,7 @@ constexpr std::uint64_t kLeastToCompare = 32;
 constexpr std::uint64_t kLeastForFewValues = 1024;
 // So many times the bound is apart for vectors at both ends of a stack: first and last layers
 // differ.
-constexpr double kOfEnds = 1.5;
+constexpr double kOfEnds = 3;
 // Norms of matrices, as powers of ten: those of one place in many layers are close, except at the
 // ends.
 constexpr double kOfMatrices = 0.4;
@@ -155,21 +155,25 @@ class Figures {
                  range_text(others.smallest, others.largest);
         });
     constexpr double kLeastShare = 1e-3;
-    if (group_.level != SiblingLevel::kShape) {
-      compare(
-          {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
-          [](const TensorSurvey& survey) {
-            return std::log10(static_cast<double>(survey.summary.zeros) /
-                                  static_cast<double>(survey.elements) +
-                              kLeastShare);
-          },
-          [](const TensorSurvey& survey, const Apart& others, std::size_t) {
-            return share_text(survey.summary.zeros, survey.elements, "is", "are") +
-                   " zero, and at most " +
-                   percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
-                   " in its kind";
-          });
-    }
+    // By shape alone, tables whose rows are used now and then are beside all others.
+    const bool is_by_shape = group_.level == SiblingLevel::kShape;
+    const auto zeros_of = [is_by_shape](const TensorSurvey& survey) {
+      const std::uint64_t in_rows = survey.rows.dead * survey.view.columns;
+      return survey.summary.zeros - (is_by_shape ? in_rows : 0);
+    };
+    compare(
+        {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
+        [&](const TensorSurvey& survey) {
+          return std::log10(static_cast<double>(zeros_of(survey)) /
+                                static_cast<double>(survey.elements) +
+                            kLeastShare);
+        },
+        [&](const TensorSurvey& survey, const Apart& others, std::size_t) {
+          return share_text(zeros_of(survey), survey.elements, "is", "are") +
+                 " zero, and at most " +
+                 percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
+                 " in its kind";
+        });
     if (cohort_[members_.front()].survey.elements < kLeastForFewValues) return;
     compare(
         {HealthRule::kFewValues, {0.6, 0.1, Side::kBelow, 1}},

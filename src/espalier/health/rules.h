@@ -42,8 +42,6 @@ void judge_alone(const Cohort& cohort, const std::set<std::string, std::less<>>&
 void judge_figures(const Cohort& cohort, Findings& found);
 /// Shapes and dtypes that few of a kind have.
 void judge_shapes(const Cohort& cohort, Findings& found);
-/// Tensors that one layer lacks, and layers that a stack lacks.
-void judge_missing(const Cohort& cohort, Findings& found);
 /// Tensors with the same bytes.
 void judge_copies(const Cohort& cohort, Findings& found);
 /// Stretches of bytes that stand twice.

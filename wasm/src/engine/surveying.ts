@@ -15,7 +15,7 @@ const RULES = [
   'unreadable', 'nan', 'infinite', 'negative_squares', 'all_zero', 'constant', 'run', 'dead_rows', 'dead_columns',
   'equal_rows', 'zeros', 'zeros_in_vector', 'few_values', 'low_bits', 'saturated', 'enormous', 'outlier_elements',
   'spike', 'outlier_rows', 'outlier_columns', 'uneven_rows', 'low_rank', 'norm', 'sign', 'negative', 'shape',
-  'mixed_dtypes', 'missing', 'equal_tensors', 'repeated', 'moments', 'zero_moments', 'unequal_steps', 'denormal',
+  'mixed_dtypes', 'equal_tensors', 'repeated', 'moments', 'zero_moments', 'unequal_steps', 'denormal',
 ] as const
 
 /** Something that is wrong with a tensor. Its texts may hold names from the file: escape them before a page shows them. */

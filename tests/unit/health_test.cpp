@@ -366,13 +366,11 @@ TEST_CASE("tensors that only numbers name, or words of their own, are judged by 
     }
     CHECK(model.only(HealthRule::kZeros).path == "fox");
   }
-  SUBCASE("a table of which half of the rows are used") {
+  SUBCASE("a table of which half of the rows are not used") {
     unsigned seed = 0;
     for (const std::string& word : words) {
       Floats weight = noise(56 * 56, 0.02F, ++seed);
-      for (std::size_t row = 0; word == "fox" && row < 56; row += 2) {
-        std::fill_n(weight.begin() + static_cast<std::ptrdiff_t>(56 * row), 56, 0.0F);
-      }
+      if (word == "fox") std::fill(weight.begin() + 56 * 28, weight.end(), 0.0F);
       model.tensors.push_back({word, {weight, {56, 56}}});
     }
     for (const Finding& found : model.findings()) CHECK(found.rule != HealthRule::kZeros);

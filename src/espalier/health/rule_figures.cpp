@@ -21,7 +21,6 @@ constexpr double kOfEnds = 3;
 // ends.
 constexpr double kOfMatrices = 0.4;
 constexpr double kOfCloseMatrices = 0.25;
-constexpr std::size_t kLeastOfClose = 6;
 // The share of siblings without a negative element that makes one an exception.
 constexpr double kNearlyAllPositive = 0.9;
 
@@ -38,6 +37,10 @@ double far_of(SiblingLevel level) {
 }
 
 double power_of_ten(double power) { return std::pow(10, power); }
+// Tables whose rows are used now and then have others, and dead_rows judges those.
+std::uint64_t zeros_in_rows(const TensorSurvey& survey) {
+  return survey.summary.zeros - survey.rows.dead * survey.view.columns;
+}
 std::string percent(double share) { return rough(share * 100) + " %"; }
 
 // The siblings of one group, and the figures by which they are compared.
@@ -60,18 +63,15 @@ class Figures {
     is_matrix_ = usual.view.rank >= 2;
     const bool is_plain = cohort_[members_.front()].role == Role::kPlain;
     const double far = far_of(group_.level);
-    const bool is_close = is_matrix_ && group_.level == SiblingLevel::kNumber &&
-                          group_.members.size() >= kLeastOfClose;
+    const double of_matrices =
+        group_.level == SiblingLevel::kNumber ? kOfCloseMatrices : kOfMatrices;
     // Moments follow the size of gradients, which differs from layer to layer.
-    const double least = !is_plain    ? 3
-                         : is_close   ? kOfCloseMatrices
-                         : is_matrix_ ? kOfMatrices
-                                      : 0.9;
+    const double least = !is_plain ? 3 : is_matrix_ ? of_matrices : 0.9;
     // Vectors of one shape are gains, biases and averages: none says how large another is.
     const bool is_mixed = group_.level == SiblingLevel::kShape && !is_matrix_;
     if (!is_mixed)
       compare(
-          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}, is_plain ? kOfMatrices : 0},
+          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}},
           [](const TensorSurvey& survey) { return std::log10(survey.rms); },
           [](const TensorSurvey& survey, const Apart& others, std::size_t count) {
             return "its root mean square is " + rough(survey.rms) + ", and those of " +
@@ -99,8 +99,6 @@ class Figures {
   struct Rule {
     HealthRule rule;
     ApartBounds bounds;
-    // A matrix at an end of a stack that is less apart is a note.
-    double of_ends = 0;
   };
   using Figure = std::function<double(const TensorSurvey&)>;
   using Words = std::function<std::string(const TensorSurvey&, const Apart&, std::size_t)>;
@@ -123,8 +121,7 @@ class Figures {
     for (const std::uint32_t i : members) figures.push_back(figure(cohort_[i].survey));
     const auto apart = find_apart(figures, rule.bounds);
     if (!apart) return;
-    const double of_ends =
-        is_matrix_ ? rule.of_ends : rule.bounds.least * rule.bounds.far * kOfEnds;
+    const double of_ends = is_matrix_ ? kOfMatrices : rule.bounds.least * rule.bounds.far * kOfEnds;
     for (const std::size_t which : apart->which) {
       const std::uint32_t i = members[which];
       const bool is_at_end = i == group_.members.front() || i == group_.members.back();
@@ -155,22 +152,16 @@ class Figures {
                  range_text(others.smallest, others.largest);
         });
     constexpr double kLeastShare = 1e-3;
-    // By shape alone, tables whose rows are used now and then are beside all others.
-    const bool is_by_shape = group_.level == SiblingLevel::kShape;
-    const auto zeros_of = [is_by_shape](const TensorSurvey& survey) {
-      const std::uint64_t in_rows = survey.rows.dead * survey.view.columns;
-      return survey.summary.zeros - (is_by_shape ? in_rows : 0);
-    };
     compare(
         {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
-        [&](const TensorSurvey& survey) {
-          return std::log10(static_cast<double>(zeros_of(survey)) /
+        [](const TensorSurvey& survey) {
+          return std::log10(static_cast<double>(zeros_in_rows(survey)) /
                                 static_cast<double>(survey.elements) +
                             kLeastShare);
         },
-        [&](const TensorSurvey& survey, const Apart& others, std::size_t) {
-          return share_text(zeros_of(survey), survey.elements, "is", "are") +
-                 " zero, and at most " +
+        [](const TensorSurvey& survey, const Apart& others, std::size_t) {
+          return share_text(zeros_in_rows(survey), survey.elements, "is", "are") +
+                 " zero in live rows, and at most " +
                  percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
                  " in its kind";
         });

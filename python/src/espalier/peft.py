@@ -322,9 +322,9 @@ class _Unchanged:
             self._attributes.append((vars(settings), dict(vars(settings))))
 
     def restore(self) -> None:
-        for now, before in self._attributes:
-            now.clear()
-            now.update(before)
+        for attributes, before in self._attributes:
+            attributes.clear()
+            attributes.update(before)
         for each, is_trained in self._trained:
             each.requires_grad_(is_trained)
 

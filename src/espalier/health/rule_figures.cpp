@@ -37,10 +37,6 @@ double far_of(SiblingLevel level) {
 }
 
 double power_of_ten(double power) { return std::pow(10, power); }
-// Tables whose rows are used now and then have others, and dead_rows judges those.
-std::uint64_t zeros_in_rows(const TensorSurvey& survey) {
-  return survey.summary.zeros - survey.rows.dead * survey.view.columns;
-}
 std::string percent(double share) { return rough(share * 100) + " %"; }
 
 // The siblings of one group, and the figures by which they are compared.
@@ -155,13 +151,13 @@ class Figures {
     compare(
         {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
         [](const TensorSurvey& survey) {
-          return std::log10(static_cast<double>(zeros_in_rows(survey)) /
+          return std::log10(static_cast<double>(survey.summary.zeros) /
                                 static_cast<double>(survey.elements) +
                             kLeastShare);
         },
         [](const TensorSurvey& survey, const Apart& others, std::size_t) {
-          return share_text(zeros_in_rows(survey), survey.elements, "is", "are") +
-                 " zero in live rows, and at most " +
+          return share_text(survey.summary.zeros, survey.elements, "is", "are") +
+                 " zero, and at most " +
                  percent(std::max(0.0, power_of_ten(others.largest) - kLeastShare)) +
                  " in its kind";
         });

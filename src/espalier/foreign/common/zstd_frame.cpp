@@ -25,7 +25,7 @@ Result<std::vector<std::byte>> decompress_frame(ByteSpan bytes, std::uint64_t mo
   }
   // Frames need not say how much they hold.
   const unsigned long long claimed = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-  const bool is_known = claimed != ZSTD_CONTENTSIZE_UNKNOWN;
+  const bool is_known = claimed != ZSTD_CONTENTSIZE_UNKNOWN && claimed != ZSTD_CONTENTSIZE_ERROR;
   const auto too_large = [&] {
     return fail(ErrorCode::kLimitExceeded,
                 "decompresses to more than the " + counted(most, "byte") + " that are allowed");

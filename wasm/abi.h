@@ -653,6 +653,8 @@ ESPALIER_ABI void espalier_health_unreadable(Health* health, const char* path, s
 ESPALIER_ABI void espalier_health_number(Health* health, const char* path, std::uint32_t length,
                                          double value);
 /// Looks for faults in what was added, and returns the number of findings.
+/// Says that a node is there which is no container, and neither examined nor a number.
+ESPALIER_ABI void espalier_health_present(Health* health, const char* path, std::uint32_t length);
 ESPALIER_ABI std::uint32_t espalier_health_findings(Health* health);
 /// Finding number `i`; its texts are valid until the next call of espalier_health_findings().
 ESPALIER_ABI void espalier_health_finding(Health* health, std::uint32_t i, HealthFinding* out);

@@ -97,6 +97,10 @@ void espalier_health_number(Health* health, const char* path, std::uint32_t leng
   health->check.add_number({path, length}, value);
 }
 
+void espalier_health_present(Health* health, const char* path, std::uint32_t length) {
+  health->check.add_present({path, length});
+}
+
 std::uint32_t espalier_health_findings(Health* health) {
   health->found = health->check.findings();
   return static_cast<std::uint32_t>(health->found.size());

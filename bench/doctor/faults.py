@@ -221,12 +221,12 @@ MATRIX: list[tuple[str, str, Plant]] = [
     ("one element", "a bit flipped", flipped_bit), ("enormous", "", one_element(3e38)),
     ("bytes", "moved by one", moved_bytes), ("bytes", "4 KiB swapped", swapped_bytes(4 * KIB)), ("bytes", "4 KiB random", random_bytes(4 * KIB)),
     ("sparse", "5%", sparse(0.05)), ("sparse", "30%", sparse(0.3)), ("shifted", "1 deviation", shifted_mean(1)), ("shifted", "3 deviations", shifted_mean(3)),
-    ("rounded to bf16", "", changed(in_bf16))]
+    ("rounded to bf16", "", changed(in_bf16)), ("missing", "", missing)]
 
 # What the documentation says it does not find. These are measured, and not added to the sums.
 UNSEEN: list[tuple[str, str, Plant]] = [
     ("swapped with a sibling", "", exchanged), ("square and transposed", "", changed(lambda values, site: np.ascontiguousarray(values.T))),
-    ("rows permuted", "", changed(permuted_rows)), ("negated matrix", "", scaled(-1)), ("missing", "", missing)]
+    ("rows permuted", "", changed(permuted_rows)), ("negated matrix", "", scaled(-1))]
 
 VECTOR: list[tuple[str, str, Plant]] = [
     ("vector constant", "0.37", constant(0.37)), ("vector constant", "0", constant(0)),

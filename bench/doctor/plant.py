@@ -69,14 +69,16 @@ def trials(targets, dtype):
     """(group, fault, magnitude, plant, possible targets)."""
     for group, table, where in (("siblings", MATRIX, targets.matrices(False)), ("siblings", VECTOR, targets.vectors()), ("alone", MATRIX, targets.matrices(True)),
                                 ("unseen", UNSEEN, targets.matrices(False))):
-        yield from ((group, *line, where) for line in table if not (group == "alone" and line[0] in ("shape", "copy of a sibling")))
+        yield from ((group, *line, where) for line in table if not (group == "alone" and line[0] in ("shape", "copy of a sibling", "missing")))
     if dtype != "F16":  # squares of gradients are beyond its range
         for table, ending, rank in ((SQUARES, "exp_avg_sq", 2), (FIRST, "exp_avg", 2), (STEP, "step", 0)):
             yield from (("siblings", *line, targets.named(ending, rank)) for line in table)
 
 
 def judged(findings, target, baseline):
-    at_target = [finding for finding in serious(findings) if target in (finding["tensor"], finding["partner"])]
+    names = (target, target.replace("~", "~0").replace("/", "~1"))  # a flat name has no levels
+    at_target = [finding for finding in serious(findings)
+                 if target in (finding["tensor"], finding["partner"]) or finding["rule"] == "missing" and finding["text"].startswith(names)]
     elsewhere = [finding for finding in serious(findings) if finding not in at_target
                  and (finding["severity"], finding["rule"], finding["tensor"] or finding["path"]) not in baseline]
     new = [finding for finding in at_target if (finding["severity"], finding["rule"], finding["tensor"] or finding["path"]) not in baseline]

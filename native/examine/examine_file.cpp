@@ -14,6 +14,7 @@
 #include "espalier/notes.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/tree/magnitude.h"
+#include "espalier/walker.h"
 #include "files/open/chunk_groups.h"
 #include "files/os/parallel.h"
 
@@ -99,6 +100,17 @@ void add_lost(const AllNotes& notes, const std::vector<std::string>& placeholder
   check.add_unreadable(others.front(), std::move(reason));
 }
 
+// What is neither an examined tensor nor a chosen number, so that it does not count as missing.
+void add_others(const CheckpointFile& file, std::span<const std::uint32_t> tensors,
+                std::span<const std::uint32_t> numbers, HealthCheck& check) {
+  std::vector<bool> is_added(file.checkpoint().catalog().tables().nodes.size());
+  for (const std::uint32_t number : tensors) is_added[number] = true;
+  for (const std::uint32_t number : numbers) is_added[number] = true;
+  for (const auto [path, node] : Walk(file.state())) {
+    if (node.size() == 0 && !is_added[node.number()]) check.add_present(path);
+  }
+}
+
 }  // namespace
 
 std::uint64_t Examination::count(Severity severity) const {
@@ -113,6 +125,7 @@ Result<Examination> examine(const CheckpointFile& file, std::span<const std::uin
   std::vector<std::uint32_t> first_nodes;
   std::vector<std::uint32_t> numbers;
   std::vector<std::string> placeholders;
+  HealthCheck check;
   const NodePaths paths(file.checkpoint());
   std::vector<bool> seen(file.checkpoint().tensor_count());
   for (const std::uint32_t number : nodes) {
@@ -131,7 +144,6 @@ Result<Examination> examine(const CheckpointFile& file, std::span<const std::uin
     first_nodes.push_back(number);
   }
   Told told(options, examination.bytes);
-  HealthCheck check;
   std::mutex adding;
   std::vector<std::optional<Error>> errors(first_nodes.size());
   std::vector<ChunkGroupBuffer> buffers(thread_count(threads));
@@ -157,6 +169,7 @@ Result<Examination> examine(const CheckpointFile& file, std::span<const std::uin
   for (const std::uint32_t number : numbers) {
     check.add_number(paths.path(number), *number_of({&file.checkpoint().catalog(), number}));
   }
+  add_others(file, first_nodes, numbers, check);
   add_lost(all_notes(file.checkpoint().catalog()), placeholders, check);
   examination.placeholders = placeholders.size();
   examination.findings = check.findings();

@@ -156,7 +156,7 @@ def test_what_it_says(file):
     assert str(found).splitlines() == [
         "fault   a: 1 of 2 elements is NaN, the first at [1]",
         "warning s: is NaN",
-        f"{file}: 1 fault, 1 warning; 2 tensors examined, 24.0 KiB; 1 matrix is like no other: size and sign are not judged",
+        f"{file}: 1 fault, 1 warning; 2 tensors examined, 24.0 KiB; 1 matrix is like no other: compared with none",
     ]
     assert repr(found) == f"<diagnosis of {file}: 1 fault, 1 warning>"
     assert found._repr_html_() == f"<pre>{found}</pre>"

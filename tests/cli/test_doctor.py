@@ -15,7 +15,7 @@ from test_cli import BAD_INPUT, CHECK_FAILED, IO, OK, USAGE
 from test_write import Writing, safetensors
 
 FOREIGN = pathlib.Path(__file__).resolve().parent.parent / "foreign"
-ALONE = "; 1 matrix is like no other: size and sign are not judged\n"
+ALONE = "; 1 matrix is like no other: compared with none\n"
 LAYERS, ROWS, COLUMNS = 8, 64, 48
 
 
@@ -74,8 +74,8 @@ class Doctor(Writing):
         self.run_cli("doctor", file, "layers.0.*")
         self.run_cli("doctor", file, "nothing", expect=USAGE)
         text = self.text("doctor", file, expect=CHECK_FAILED)
-        self.assertIn("fault   layers.1.q.weight: 1 of 3,072 elements is NaN, the first at [5, 7]\n", text)
-        self.assertIn("warning layers.7.q.weight: has the same bytes as layers.0.q.weight\n", text)
+        self.assertIn("fault   layers.1.q.weight: 1 of 3,072 elements is NaN, the first at [5, 7] [nan]\n", text)
+        self.assertIn("warning layers.7.q.weight: has the same bytes as layers.0.q.weight [equal_tensors]\n", text)
         self.assertTrue(text.endswith(": 2 faults, 5 warnings; 16 tensors examined, 97.5 KiB\n"))
 
     def test_damage_is_a_finding(self):
@@ -104,7 +104,7 @@ class Doctor(Writing):
         file = self.file()
         self.assertNotIn("judged", self.text("doctor", file))
         self.assertTrue(self.text("doctor", file, "layers.0.*").endswith(
-            "; 1 matrix is like no other: size and sign are not judged; compared with each other alone\n"))
+            "; 1 matrix is like no other: compared with none; compared with each other alone\n"))
         self.assertEqual(self.json("doctor", file, "layers.[01].*")["alone"], 2)
 
     def test_notes(self):
@@ -317,7 +317,7 @@ class Doctor(Writing):
         self.plant()
         file = self.file("a b:%.safetensors")
         run = self.sarif(file)
-        self.assertEqual(len(run["tool"]["driver"]["rules"]), 33)
+        self.assertEqual(len(run["tool"]["driver"]["rules"]), 34)
         self.assertEqual([(r["ruleId"], r["level"], r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]) for r in run["results"]], [
             ("nan", "error", "layers.1.q.weight"), ("all_zero", "warning", "layers.4.q.weight"), ("all_zero", "note", "layers.0.lora_B.weight")])
         self.assertEqual(run["results"][0]["message"]["text"], "layers.1.q.weight: 1 of 3,072 elements is NaN, the first at [0, 5]")
@@ -432,8 +432,8 @@ class Doctor(Writing):
         self.assertEqual([(f["rule"], f["path"], f["first"], f["last"], f["steps"], f["still"]) for f in document["findings"]], [
             ("nan", "layers.1.q.weight", 200, 1000, 4, True), ("nan", "layers.2.q.weight", 300, 1000, 3, True),
             ("nan", "layers.3.q.weight", 300, 1000, 3, True), ("all_zero", "layers.5.q.weight", 200, 300, 2, False)])
-        self.assertEqual(document["nan"], {"first": 200, "paths": ["layers.1.q.weight"], "next": 300,
-                                           "spread": ["layers.2.q.weight", "layers.3.q.weight"]})
+        self.assertEqual(document["nan"], {"first": 200, "paths": ["layers.1.q.weight"], "spread": [
+            {"step": 300, "paths": ["layers.2.q.weight", "layers.3.q.weight"]}]})
         results = self.sarif("--run", run)["results"]
         self.assertEqual(results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
                          "file://" + run + "/checkpoint-200/model.safetensors")
@@ -443,7 +443,7 @@ class Doctor(Writing):
         # Patterns choose tensors, and known findings do not count; those of the run lie beside it or in it.
         self.assertEqual(self.told("doctor", "--run", run, "layers.5.*", "--fail-on=fault")[0].count("NaN"), 0)
         self.path_of("run.doctor-ignore").write_text("nan:**\nall_zero:layers.5.*\n")
-        self.assertIn("5 steps examined; nothing found\n", self.told("doctor", "--run", run)[0])
+        self.assertIn("5 steps examined; nothing found, 4 ignored\n", self.told("doctor", "--run", run)[0])
         # --run refuses a file, a folder that is not there, and --since.
         self.run_cli("doctor", "--run", self.new("run/checkpoint-100/model.safetensors"), expect=USAGE)
         self.run_cli("doctor", "--run", self.new("nowhere/x"), expect=IO)
@@ -459,11 +459,68 @@ class Doctor(Writing):
         self.assertEqual([s["step"] for s in document["steps"] if "failure" in s], [300])
         run = self.sarif("--run", self.new("run"), expect=BAD_INPUT)
         self.assertFalse(run["invocations"][0]["executionSuccessful"])
+        # What was first at a step may have been at the one before it, which nobody knows.
+        self.assertIn("; since step 400 (step 300 could not be examined)\n", text)
+        self.assertIn("; at step 400 (step 300 could not be examined), it had spread to 2 more: ", text)
         # A finding that comes and goes.
         self.path_of("run/step_300.safetensors").write_bytes(self.path_of("run/step_100.safetensors").read_bytes())
         text = self.told("doctor", "--run", self.new("run"), expect=CHECK_FAILED)[0]
-        self.assertRegex(text, r"fault   layers.1.q.weight: [^\n]*; since step 200, but only at 3 of 4\n")
-        self.assertIn("; at step 300, it had not spread\n", text)
+        self.assertRegex(text, r"fault   layers.1.q.weight: [^\n]*; since step 200, but only at 3 of 4 steps\n")
+        self.assertIn("; at step 300, there was none; at step 400, it had spread to 2 more: ", text)
+
+    def test_what_a_run_says_of_each_finding(self):
+        self.steps(lambda step: f"run/step_{step}.safetensors")
+        run = self.new("run")
+        # It grows, and the text says so.
+        self.values("layers.1.q.weight")[:2] = [float("nan")] * 2
+        self.path_of("run/step_1000.safetensors").write_bytes(pathlib.Path(self.file()).read_bytes())
+        text = self.told("doctor", "--run", run, expect=CHECK_FAILED)[0]
+        self.assertIn("1 of 3,072 elements is NaN, the first at [0, 0] [nan]; since step 200; at step 1000: 2 of 3,072 elements are NaN", text)
+        # An ignored NaN is still where it came first.
+        text = self.told("doctor", "--run", run, "--ignore", "nan:layers.1.*", expect=CHECK_FAILED)[0]
+        self.assertIn("NaN came first at step 200, in layers.1.q.weight; ", text)
+        self.assertIn(", 1 ignored\n", text)
+        # Names without a number are told, and a second folder is no key path.
+        self.path_of("run/best.safetensors").write_bytes(self.path_of("run/step_100.safetensors").read_bytes())
+        said = self.told("doctor", "--run", run, expect=CHECK_FAILED)[1]
+        self.assertEqual(said, "espalier: not examined, because its name does not end in a number after - or _: best.safetensors\n")
+        self.run_cli("doctor", "--run", run, run, expect=USAGE)
+        self.assertIn("takes one folder", self.stderr)
+        self.run_cli("doctor", run, expect=BAD_INPUT)
+        self.assertIn("; --run examines all of them", self.stderr)
+        self.run_cli("doctor", self.new("run/best.safetensors"), "--map-reverse", expect=USAGE)
+        self.assertIn("requires --map", self.stderr)
+
+    def test_tensors_that_are_missing(self):
+        base = self.file("step_1.safetensors")
+        gone = self.tensors.pop("layers.6.norm.weight")
+        file = self.file("step_2.safetensors")
+        missing = [("warning", "missing", "layers.6.norm.weight", "is missing")]
+
+        def findings(*args):
+            return [(f["severity"], f["rule"], f["path"], f["text"]) for f in self.json("doctor", *args, expect=None)["findings"]]
+        # The other layers tell, and another checkpoint does.
+        self.assertEqual(findings(file), [("warning", "missing", "layers.6.q.weight", "layers.6.norm.weight is missing, and 7 layers like it have it, such as")])
+        self.assertEqual(findings(file, "--since", base), missing)
+        self.assertEqual(findings("--run", self.new("step_")), missing)
+        self.assertEqual(self.code, CHECK_FAILED)
+        # What was not chosen is not missing.
+        self.text("doctor", file, "*.q.weight")
+        self.text("doctor", file, "*.q.weight", "--since", base)
+        # With less than nine of ten in common, it is another model.
+        self.tensors = {name: tensor for name, tensor in self.tensors.items() if "norm" not in name}
+        other = self.file("other.safetensors")
+        text = self.text("doctor", other, "--since", base)
+        self.assertEqual(text.count("new  note    layers."), 8)
+        # A finding of a tensor that is not here is not gone.
+        self.tensors["layers.6.norm.weight"] = gone
+        self.values("layers.6.norm.weight")[0] = float("nan")
+        ill = self.file("ill.safetensors")
+        text = self.text("doctor", other, "--since", ill)
+        self.assertIn("open fault   layers.6.norm.weight: 1 of 48 elements is NaN", text)
+        self.assertIn(", 1 open, for tensors that were not examined here; ", text)
+        document = self.json("doctor", other, "--since", ill)
+        self.assertEqual((document["gone"], [f["path"] for f in document["open"]]), ([], ["layers.6.norm.weight"]))
 
     def test_names_of_steps(self):
         def examined(*args, expect=CHECK_FAILED):

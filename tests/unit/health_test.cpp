@@ -38,6 +38,7 @@ TensorSurvey survey_of(const Floats& values, const Shape64& shape, std::size_t p
 // A model with 12 layers of the same kinds, in which one thing can be changed.
 struct Model {
   std::vector<std::pair<std::string, std::pair<Floats, Shape64>>> tensors;
+  std::vector<std::string> present;  // what is not examined
 
   Model() {
     for (unsigned layer = 0; layer < 12; ++layer) {
@@ -55,8 +56,14 @@ struct Model {
     FAIL("no " << path);
     return tensors[0].second.first;
   }
+  void remove(const std::string& path) {
+    const auto count =
+        std::erase_if(tensors, [&](const auto& tensor) { return tensor.first == path; });
+    REQUIRE(count == 1);
+  }
   std::vector<Finding> findings() const {
     HealthCheck check;
+    for (const std::string& path : present) check.add_present(path);
     // In any order: each has its number.
     for (std::size_t i = tensors.size(); i-- > 0;) {
       const auto& [path, tensor] = tensors[i];
@@ -97,6 +104,11 @@ TEST_CASE("each fault is found, and nothing else") {
     weight.back() = -kInfinity;
     CHECK(model.only(HealthRule::kInfinite).text ==
           "1 of 3,072 elements is infinite, the first at [63, 47]");
+  }
+  SUBCASE("an enormous element of a short vector") {
+    model.tensors.push_back({"head/bias", {noise(10, 0.02F, 3), {10}}});
+    model.at("head/bias")[4] = 1e38F;
+    CHECK(model.only(HealthRule::kEnormous).path == "head/bias");
   }
   SUBCASE("all infinite") {
     weight.assign(weight.size(), kInfinity);
@@ -203,6 +215,41 @@ TEST_CASE("each fault is found, and nothing else") {
     for (float& x : weight) x = std::round(x * 4000) / 4000;
     CHECK(model.only(HealthRule::kFewValues).path == "layers/3/q_proj/weight");
   }
+  SUBCASE("a tensor that one layer lacks") {
+    model.remove("layers/5/norm/bias");
+    const Finding found = model.only(HealthRule::kMissing);
+    CHECK(found.path == "layers/5/q_proj/weight");
+    CHECK(found.text == "layers/5/norm/bias is missing, and 11 layers like it have it, such as");
+    CHECK(found.other == "layers/0/norm/bias");
+  }
+  SUBCASE("two tensors that one expert lacks") {
+    for (unsigned expert = 0; expert < 6; ++expert) {
+      const std::string at = "layers/3/experts/" + std::to_string(expert) + "/";
+      for (const char* name : {"w1", "w2", "w3"}) {
+        model.tensors.push_back(
+            {at + name, {noise(8 * 4, 1, expert + 100 * unsigned(name[1])), {8, 4}}});
+      }
+    }
+    model.remove("layers/3/experts/2/w1");
+    model.remove("layers/3/experts/2/w3");
+    const Finding found = model.only(HealthRule::kMissing);
+    CHECK(found.path == "layers/3/experts/2/w2");
+    CHECK(found.text ==
+          "layers/3/experts/2/w1 and 1 other are missing, and 5 layers like it have them, such as");
+  }
+  SUBCASE("a layer that a stack lacks") {
+    for (const char* name : {"q_proj/weight", "norm/weight", "norm/bias"}) {
+      model.remove("layers/5/" + std::string(name));
+    }
+    for (unsigned layer = 0; layer < 12; ++layer) {
+      if (layer == 5) continue;
+      model.tensors.push_back({"layers/" + std::to_string(layer) + "/k_proj/weight",
+                               {noise(64 * 48, 0.02F, layer + 1000), {64, 48}}});
+    }
+    const Finding found = model.only(HealthRule::kMissing);
+    CHECK(found.path == "layers/6/q_proj/weight");
+    CHECK(found.text == "all of layers/5 is missing, and 11 others like it are there");
+  }
   SUBCASE("a layer that is the copy of another") {
     for (const char* name : {"k_proj/weight", "v_proj/weight"}) {
       for (unsigned layer = 0; layer < 12; ++layer) {
@@ -235,6 +282,81 @@ TEST_CASE("each fault is found, and nothing else") {
     CHECK(found.path == "layers/8/q_proj/weight");
     CHECK(found.other == "layers/3/q_proj/weight");
     CHECK(found.severity == Severity::kWarning);
+  }
+}
+
+TEST_CASE("layers that lack something on purpose") {
+  Model model;
+  SUBCASE("the first") { model.remove("layers/0/norm/bias"); }
+  SUBCASE("the last") { model.remove("layers/11/norm/bias"); }
+  SUBCASE("for something of their own") {
+    model.remove("layers/5/norm/weight");
+    model.remove("layers/5/norm/bias");
+    model.tensors.push_back({"layers/5/gate", {Floats(64, 1), {64}}});
+  }
+  SUBCASE("every fourth") {
+    for (const char* layer : {"3", "7"}) {
+      model.remove("layers/" + std::string(layer) + "/norm/bias");
+    }
+  }
+  SUBCASE("for a tensor that is tied, without elements or not chosen, or a number") {
+    model.remove("layers/5/norm/bias");
+    model.present.push_back("layers/5/norm/bias");
+  }
+  SUBCASE("if only one layer was examined") {
+    for (unsigned layer = 0; layer < 12; ++layer) {
+      const std::string at = "layers/" + std::to_string(layer) + "/norm/bias";
+      model.remove(at);
+      if (layer != 5) model.present.push_back(at);
+    }
+  }
+  SUBCASE("modules without tensors are numbered, too") {
+    for (unsigned i = 0; i < 12; ++i) {
+      if (i == 5) continue;
+      const std::string at = "net/" + std::to_string(i) + "/";
+      model.tensors.push_back({at + "weight", {noise(64 * 48, 0.02F, i + 1000), {64, 48}}});
+      model.tensors.push_back({at + "bias", {noise(64, 0.02F, i + 2000), {64}}});
+    }
+  }
+  SUBCASE("parameters without gradients have no moments") {
+    for (unsigned i = 0; i < 12; ++i) {
+      if (i == 5) continue;
+      for (const char* name : {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"}) {
+        model.tensors.push_back({"opt/" + std::to_string(i) + "/" + name, {Floats(16, 2), {16}}});
+      }
+    }
+  }
+  for (const Finding& found : model.findings()) {
+    CAPTURE(found.path);
+    CHECK(found.rule != HealthRule::kMissing);
+  }
+}
+
+TEST_CASE("sizes are compared among tensors of one purpose") {
+  Model model;
+  const auto add = [&](const std::string& path, Floats values, Shape64 shape) {
+    model.tensors.push_back({path, {std::move(values), std::move(shape)}});
+  };
+  SUBCASE("a module's vectors are of several") {
+    Floats ones = noise(96, 0.1F, 7);
+    for (float& x : ones) x += 1;
+    for (const char* name : {"weight", "running_mean", "running_var"})
+      add(std::string("bn/") + name, ones, {96});
+    add("bn/bias", noise(96, 1e-3F, 8), {96});
+    for (const Finding& finding : model.findings()) CHECK(finding.rule != HealthRule::kNorm);
+  }
+  SUBCASE("what has the shape of a kind is not of it") {
+    add("embed/lora_B", noise(64 * 48, 2, 9), {64, 48});
+    for (const Finding& finding : model.findings()) CHECK(finding.rule != HealthRule::kNorm);
+  }
+  SUBCASE("the norms of short rows are a matter of chance") {
+    for (unsigned layer = 0; layer < 12; ++layer) {
+      Floats narrow = noise(512 * 4, 0.02F, layer + 300);
+      if (layer == 5)
+        std::for_each(narrow.begin(), narrow.begin() + 1024, [](float& x) { x *= 3; });
+      add("layers/" + std::to_string(layer) + "/adapter", narrow, {512, 4});
+    }
+    for (const Finding& finding : model.findings()) CHECK(finding.rule != HealthRule::kUnevenRows);
   }
 }
 
@@ -421,6 +543,7 @@ TEST_CASE("moments are found by their names, and without them") {
     Optimizer large(names.first, names.second);
     for (float& x : large.at(4)) x *= 1000;
     only(large, HealthRule::kMoments, names.first);
+    CHECK(large.findings()[0].other == "optimizer/state/2/" + names.second);
     Optimizer zero(names.first, names.second);
     zero.at(4).assign(zero.at(4).size(), 0);
     only(zero, HealthRule::kZeroMoments, names.first);
@@ -434,13 +557,64 @@ TEST_CASE("moments are found by their names, and without them") {
   }
 }
 
-TEST_CASE("an optimizer that made no step has a note") {
+TEST_CASE("an optimizer that made no step has a note, and one that lost its state a warning") {
   Optimizer optimizer("exp_avg", "exp_avg_sq");
   for (auto& [path, tensor] : optimizer.tensors) tensor.first.assign(tensor.first.size(), 0);
+  const auto only = [&] {
+    const std::vector<Finding> found = optimizer.findings();
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rule == HealthRule::kZeroMoments);
+    return found[0];
+  };
+  CHECK(only().severity == Severity::kNote);
+  optimizer.tensors.push_back({"step", {{30}, {}}});  // of the model, which may be trained anew
+  optimizer.tensors.push_back({"optimizer/count", {{0}, {}}});
+  CHECK(only().severity == Severity::kNote);
+  optimizer.tensors.back().second.first = {30};
+  CHECK(only().severity == Severity::kWarning);
+  CHECK(only().text == "all 12 moments are zero, and 30 steps are counted in");
+  CHECK(only().other == "optimizer/count");
+}
+
+TEST_CASE("moments that are rounding alone, because the gradient is 0") {
+  Optimizer optimizer("exp_avg", "exp_avg_sq");
+  const auto add = [&](unsigned i, float size) {
+    const std::string at = "optimizer/state/" + std::to_string(i) + "/";
+    Floats gradients = noise(64, size, 200 + i);
+    Floats squares;
+    for (const float gradient : gradients) squares.push_back(2 * gradient * gradient);
+    optimizer.tensors.push_back({at + "exp_avg", {gradients, {64}}});
+    optimizer.tensors.push_back({at + "exp_avg_sq", {squares, {64}}});
+  };
+  for (unsigned i = 6; i < 30; ++i) add(i, 1e-3F);
+  SUBCASE("are no finding") {
+    add(30, 1e-11F);
+    CHECK(optimizer.findings().empty());
+    return;
+  }
+  add(31, 1e4F);  // too large has no such cause
   const std::vector<Finding> found = optimizer.findings();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].rule == HealthRule::kNorm);
+  CHECK(found[0].path == "optimizer/state/31/exp_avg");
+}
+
+TEST_CASE("a variance has its mean alone as first moment") {
+  HealthCheck check;
+  std::uint64_t number = 0;
+  for (unsigned layer = 0; layer < 6; ++layer) {
+    const std::string at = "bn" + std::to_string(layer) + "/";
+    Floats bias = noise(64, 0.1F, layer);
+    if (layer == 3) bias[7] = 1e32F;
+    Floats variance = noise(64, 1, 50 + layer);
+    for (float& x : variance) x *= x;
+    check.add(number++, at + "bias", survey_of(bias, {64}));
+    check.add(number++, at + "running_var", survey_of(variance, {64}));
+  }
+  const std::vector<Finding> found = check.findings();
   REQUIRE(found.size() == 1);
-  CHECK(found[0].rule == HealthRule::kZeroMoments);
-  CHECK(found[0].severity == Severity::kNote);
+  CHECK(found[0].rule == HealthRule::kEnormous);
+  CHECK(found[0].path == "bn3/bias");
 }
 
 TEST_CASE("numbers of steps that few of a kind have") {

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,9 +65,16 @@ struct DoctorOptions {
   }
 };
 
+// What is kept of the checkpoint to compare with.
+struct Before {
+  std::vector<Finding> findings;
+  std::vector<std::string> tensors;
+};
+
 // A checkpoint and what was found in it.
 struct Examined {
   CheckpointFile file;
+  std::vector<std::uint32_t> nodes;
   Examination examination;
 };
 
@@ -71,7 +82,12 @@ tl::expected<Examined, Failure> examine_file(const std::string& name,
                                              const std::vector<std::string>& patterns,
                                              const CommonOptions& common) {
   auto file = open_file(name, common);
-  if (!file) return about(name, file);
+  if (!file) {
+    if (file.error().code == ErrorCode::kNotARegularFile && find_steps(name)) {
+      file.error().message += "; --run examines all of them";
+    }
+    return about(name, file);
+  }
   auto nodes = select_nodes(*file, patterns, true);
   if (!nodes) return about(name, nodes);
   auto examination = [&] {
@@ -79,7 +95,7 @@ tl::expected<Examined, Failure> examine_file(const std::string& name,
     return examine(*file, *nodes, common.threads, {.progress = progress.callback()});
   }();
   if (!examination) return about(name, examination);
-  return Examined{std::move(*file), std::move(*examination)};
+  return Examined{std::move(*file), std::move(*nodes), std::move(*examination)};
 }
 
 // One call of the command.
@@ -118,15 +134,15 @@ class Doctor {
     }
   }
 
-  // The findings of the checkpoint to compare with, examined once.
-  tl::expected<std::vector<Finding>, Failure> findings_before(
-      const std::vector<std::string>& patterns) {
+  // The checkpoint to compare with, examined once.
+  tl::expected<Before, Failure> examine_before(const std::vector<std::string>& patterns) {
     if (!before_) {
       CommonOptions common = options_.common;
       common.code = CommonOptions::Code::kTell;
       auto examined = examine_file(options_.since, patterns, common);
       if (!examined) return tl::unexpected<Failure>(std::move(examined.error()));
-      before_ = std::move(examined->examination.findings);
+      before_ = {std::move(examined->examination.findings),
+                 tensor_paths(examined->file.checkpoint(), examined->nodes)};
     }
     return *before_;
   }
@@ -150,13 +166,21 @@ class Doctor {
     }
     diagnosis.examination.findings.clear();
     if (!options_.since.empty()) {
-      auto before = findings_before(patterns);
+      auto before = examine_before(patterns);
       if (!before) return tl::unexpected<Failure>(std::move(before.error()));
       diagnosis.since = shown_name(options_.since);
-      compare_findings(diagnosis.findings, std::move(*before), ignores);
+      find_missing(diagnosis.findings, before->tensors, examined->file.state());
+      compare_findings(diagnosis.findings, std::move(before->findings), examined->file.state(),
+                       ignores);
+    }
+    if (options_.run) {
+      find_missing(diagnosis.findings, so_far_, examined->file.state());
+      for (std::string& path : tensor_paths(examined->file.checkpoint(), examined->nodes)) {
+        if (known_.insert(path).second) so_far_.push_back(std::move(path));
+      }
     }
     for (ToldFinding& told : diagnosis.findings) {
-      if (told.standing != Standing::kGone) told.ignored_by = ignores.use(told.finding);
+      if (!told.is_of_before()) told.ignored_by = ignores.use(told.finding);
     }
     told_as(diagnosis);
     const auto failing = options_.failing();
@@ -180,11 +204,17 @@ class Doctor {
   // All steps of a run. Of each, its findings are kept.
   Outcome run_on_steps() {
     const std::string& run = options_.file;
+    for (const std::string& pattern : options_.patterns) {
+      std::error_code ignored;
+      if (!std::filesystem::exists(pattern, ignored)) continue;
+      return refuse(pattern, "--run takes one folder; call doctor for each run");
+    }
     auto lists = ignores_.of(run, !options_.no_ignore_file);
     if (!lists) return tl::unexpected<Failure>(std::move(lists.error()));
     auto found = find_steps(run);
     if (!found) return about(run, found);
-    tell_skipped(found->skipped);
+    tell_skipped(found->skipped, "there is no finished checkpoint in it");
+    tell_skipped(found->unnumbered, "its name does not end in a number after - or _");
     const bool is_text = options_.format == "text", is_github = options_.format == "github";
     JsonWriter json(out_);
     if (options_.common.json) {
@@ -208,7 +238,7 @@ class Doctor {
         worst = std::max(worst, *outcome);
         continue;
       }
-      history.add_failed();
+      history.add_failed(step);
       const Failure& failure = outcome.error();
       worst = std::max(worst, exit_code(failure.error.code));
       if (options_.common.json) write_failed_step(json, step, failure);
@@ -249,7 +279,7 @@ class Doctor {
     out_.write(log_line(options_.file + ": " + history.summary()));
   }
 
-  static void tell_skipped(const std::vector<std::string>& names) {
+  static void tell_skipped(const std::vector<std::string>& names, std::string_view why) {
     constexpr std::size_t kNamed = 5;
     if (names.empty()) return;
     std::string text;
@@ -257,7 +287,7 @@ class Doctor {
       text += (i == 0 ? "" : ", ") + escaped(shortened(names[i], kMaxMentionBytes));
     }
     if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
-    print_error("not examined, because there is no finished checkpoint in it: " + text);
+    print_error("not examined, because " + std::string(why) + ": " + text);
   }
 
   static void write_step(JsonWriter& json, const RunStep& step, const Diagnosis& told) {
@@ -300,7 +330,9 @@ class Doctor {
   Output& out_;
   SarifReport sarif_;
   IgnoreLists ignores_;
-  std::optional<std::vector<Finding>> before_;
+  std::optional<Before> before_;
+  std::vector<std::string> so_far_;  // tensors of the steps of a run
+  std::unordered_set<std::string> known_;
 };
 
 Outcome run_doctor(DoctorOptions options, Output& out) {

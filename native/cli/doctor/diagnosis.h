@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/doctor/ignore_list.h"
+#include "espalier/checkpoint.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/health/finding.h"
 #include "examine/examine_file.h"
@@ -21,6 +23,7 @@ enum class Standing : std::uint8_t {
   kNew,    // the other one does not have it, or has it milder
   kSame,
   kGone,  // only the other one has it
+  kOpen,  // only the other one has it, and its tensor was not examined here
 };
 
 struct ToldFinding {
@@ -32,7 +35,9 @@ struct ToldFinding {
 
   bool is_ignored() const { return ignored_by.has_value(); }
   /// Whether it is wrong with the checkpoint itself.
-  bool is_listed() const { return !is_ignored() && standing != Standing::kGone; }
+  bool is_listed() const { return !is_ignored() && !is_of_before(); }
+  /// Whether only the other checkpoint has it.
+  bool is_of_before() const { return standing == Standing::kGone || standing == Standing::kOpen; }
   /// Whether the exit code may depend on it.
   bool counts() const { return is_listed() && standing != Standing::kSame; }
 };
@@ -58,11 +63,20 @@ struct Diagnosis {
   std::uint64_t hidden_by(const IgnoreList& list) const;
 };
 
+/// Key paths of chosen tensors and placeholders, in their order.
+std::vector<std::string> tensor_paths(const Checkpoint& checkpoint,
+                                      std::span<const std::uint32_t> nodes);
+
+/// Appends a finding for each of `tensors` that is not in `state`: warnings if nine of ten are
+/// there, or else notes, for then it is another model, or another part of one.
+void find_missing(std::vector<ToldFinding>& findings, const std::vector<std::string>& tensors,
+                  const NodeRef& state);
+
 /// Says which of `findings` are new since `before`, and appends those that are gone. Ignored ones
 /// are compared, too. Findings are the same if they are of one rule at one key path; a checkpoint
-/// has at most one such finding.
+/// has at most one such finding. What is not examined in `state` may still have its finding.
 void compare_findings(std::vector<ToldFinding>& findings, std::vector<Finding> before,
-                      const IgnoresOfFile& ignores);
+                      const NodeRef& state, const IgnoresOfFile& ignores);
 
 }  // namespace espalier::cli
 

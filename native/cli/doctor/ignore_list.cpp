@@ -66,6 +66,13 @@ bool selects(const Pattern& pattern, std::string_view path) {
   }
 }
 
+// Of two tensors that a finding is about, either: which of two copies came first is unknown.
+bool is_about(const Finding& finding, const Pattern& pattern) {
+  if (selects(pattern, finding.path)) return true;
+  return finding.rule != HealthRule::kMissing && !finding.other.empty() &&
+         selects(pattern, finding.other);
+}
+
 // The list in a file, which is one if it exists.
 tl::expected<std::unique_ptr<IgnoreList>, Failure> read_list(const std::string& file) {
   auto text = read_text(file, kMaxIgnoreBytes);
@@ -165,7 +172,7 @@ std::optional<IgnoresOfFile::Match> IgnoresOfFile::first(const Finding& finding,
     IgnoreEntry& entry = *entries_[i].entry;
     const bool is_meant =
         entry.rule ? *entry.rule == finding.rule : finding.rule != HealthRule::kUnreadable;
-    if (!is_meant || !selects(patterns_[i], finding.path)) continue;
+    if (!is_meant || !is_about(finding, patterns_[i])) continue;
     if (!found) found = entries_[i];
     if (!counts) break;
     ++entry.matches;

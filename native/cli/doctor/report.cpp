@@ -41,6 +41,9 @@ std::string findings_text(const Diagnosis& diagnosis) {
     if (const auto gone = diagnosis.with(Standing::kGone); gone > 0) {
       append_part(text, fmt::format("{} gone", gone));
     }
+    if (const auto open = diagnosis.with(Standing::kOpen); open > 0) {
+      append_part(text, fmt::format("{} open, for tensors that were not examined here", open));
+    }
   }
   if (const auto ignored = diagnosis.ignored(); ignored > 0) {
     append_part(text, fmt::format("{} ignored", ignored));
@@ -55,6 +58,7 @@ void print_finding(Output& out, const ToldFinding& told, const std::string& befo
       before + out.colors().paint(is_plain ? Style::kPlain : Style::kDamage,
                                   fmt::format("{:<8}", severity_name(finding.severity)));
   line += out.colors().paint(Style::kPath, path_text(finding.path)) + ": " + finding_text(finding);
+  line += fmt::format(" [{}]", health_rule_name(finding.rule));
   if (told.milder) line += fmt::format(" (it was a {})", severity_name(*told.milder));
   if (told.ignored_by) line += " (" + ignored_text(*told.ignored_by) + ")";
   out.write(line + "\n");
@@ -80,6 +84,8 @@ std::string_view standing_name(Standing standing) {
       return "same";
     case Standing::kGone:
       return "gone";
+    case Standing::kOpen:
+      return "open";
     default:
       return "";
   }
@@ -108,7 +114,7 @@ std::string summary_text(const Diagnosis& diagnosis) {
     text += fmt::format("; {} without elements", counted(examination.placeholders, "placeholder"));
   }
   if (examination.alone > 0) {
-    text += fmt::format("; {} {} like no other: size and sign are not judged", examination.alone,
+    text += fmt::format("; {} {} like no other: compared with none", examination.alone,
                         examination.alone == 1 ? "matrix is" : "matrices are");
   }
   if (examination.is_of_some) text += "; compared with each other alone";
@@ -123,7 +129,7 @@ void print_diagnosis(Output& out, const Listing& listing, const Diagnosis& diagn
   print_code(out, *diagnosis.catalog);
   std::map<HealthRule, std::size_t> counts;
   for (const Standing standing :
-       {Standing::kAlone, Standing::kNew, Standing::kGone, Standing::kSame}) {
+       {Standing::kAlone, Standing::kNew, Standing::kGone, Standing::kOpen, Standing::kSame}) {
     for (const ToldFinding& told : diagnosis.findings) {
       if (told.is_ignored() || told.standing != standing) continue;
       if (listing.quiet && told.finding.severity == Severity::kNote) continue;
@@ -182,15 +188,17 @@ void write_diagnosis(JsonWriter& json, const Diagnosis& diagnosis) {
   }
   json.end_array();
   if (!diagnosis.since.empty()) {
-    json.key("gone");
-    json.begin_array();
-    for (const ToldFinding& told : diagnosis.findings) {
-      if (told.is_ignored() || told.standing != Standing::kGone) continue;
-      json.begin_object();
-      write_finding_members(json, told.finding);
-      json.end_object();
+    for (const Standing standing : {Standing::kGone, Standing::kOpen}) {
+      json.key(standing_name(standing));
+      json.begin_array();
+      for (const ToldFinding& told : diagnosis.findings) {
+        if (told.is_ignored() || told.standing != standing) continue;
+        json.begin_object();
+        write_finding_members(json, told.finding);
+        json.end_object();
+      }
+      json.end_array();
     }
-    json.end_array();
   }
   if (!diagnosis.ignore_lists.empty()) {
     json.key("ignored_findings");

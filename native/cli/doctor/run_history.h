@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ namespace espalier::cli {
 struct RunFinding {
   /// As it was at the first step; the severity is the worst of all.
   Finding finding;
+  /// The text of the last step that has it.
+  std::string last_text;
   /// Numbers of steps.
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -32,20 +35,20 @@ struct RunFinding {
   bool is_still_there = false;
 };
 
-/// Takes the diagnoses of the steps in their order, and keeps their findings alone. Ignored ones do
-/// not count.
+/// Takes the diagnoses of the steps in their order, and keeps their findings alone. Ignored ones
+/// are counted, and tell where NaN came from.
 class RunHistory {
  public:
   void add(const RunStep& step, const Diagnosis& diagnosis);
   /// In between the steps that were added, or after them, was one that could not be examined.
-  void add_failed() { ++failed_; }
+  void add_failed(const RunStep& step) { failed_.push_back(step.number); }
 
   /// The worst first; of these, the earliest first.
   std::vector<const RunFinding*> findings() const;
-  /// "since step 200", "at steps 200 to 300, gone at 400".
+  /// "since step 200", "at steps 200 to 300, gone at 400", and what it became.
   std::string when(const RunFinding& finding) const;
-  /// "NaN came first at step 200, in 1 tensor: a/b; at step 300 it was in 3 more: ..."; empty
-  /// without NaN. Printable.
+  /// "NaN came first at step 200, in a/b; at step 300, it had spread to 3 more: ..."; empty without
+  /// NaN. Printable.
   std::string nan_text() const;
   /// "3 steps; 1 finding is still there at step 300, 2 are gone"
   std::string summary() const;
@@ -57,12 +60,22 @@ class RunHistory {
  private:
   using Fact = std::pair<HealthRule, std::string>;
 
+  // The paths that had NaN at a step, and at none before.
+  struct NanStep {
+    std::size_t step = 0;  // its place in steps_
+    std::vector<std::string> paths;
+  };
+
+  // " (step 300 could not be examined)", if one between a step and the one before it could not.
+  std::string unknown_before(std::uint64_t step) const;
+
   std::map<Fact, RunFinding> facts_;
+  std::set<Fact> ignored_;
   std::vector<std::uint64_t> steps_;
-  std::size_t failed_ = 0;
-  // Where NaN was at first, and one step later.
-  std::vector<std::string> nan_paths_, spread_paths_;
-  std::optional<std::size_t> nan_step_;  // its place in steps_
+  std::vector<std::uint64_t> failed_;
+  std::vector<NanStep> nan_;
+  std::set<std::string> nan_paths_;         // of all nan_
+  std::optional<std::size_t> without_nan_;  // the first place in steps_ after the first of nan_
 };
 
 }  // namespace espalier::cli

@@ -96,7 +96,10 @@ Result<RunSteps> find_steps(const std::string& run) {
     const bool is_folder = fs::is_directory(path, ignored);
     if (!is_folder && !(fs::is_regular_file(path, ignored) && is_checkpoint_name(name))) continue;
     const auto step = numbered(is_folder ? name : path.stem().string());
-    if (!step) continue;
+    if (!step) {
+      if (!is_folder) found.unnumbered.push_back(name);
+      continue;
+    }
     std::string file = is_folder ? file_in(path) : path.string();
     if (file.empty()) {
       found.skipped.push_back(name);
@@ -107,6 +110,7 @@ Result<RunSteps> find_steps(const std::string& run) {
   }
   if (error) return fail(ErrorCode::kIoError, "cannot list the folder: " + error.message());
   std::sort(found.skipped.begin(), found.skipped.end());
+  std::sort(found.unnumbered.begin(), found.unnumbered.end());
   if (series.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "there are no steps here: no checkpoints whose names end in a number, such as "

@@ -23,6 +23,8 @@ struct RunSteps {
   std::vector<RunStep> steps;
   /// Names of folders with a number in which no checkpoint was found, such as unfinished saves.
   std::vector<std::string> skipped;
+  /// Names of files of some format that do not end in a number, such as best.pt.
+  std::vector<std::string> unnumbered;
 };
 
 /// The steps in a folder: files of any format and folders whose names are the same but for a number

@@ -44,6 +44,7 @@ constexpr std::array<std::string_view, kHealthRules> kRuleSummaries = {
     "A matrix has negative elements, and its siblings have none.",
     "A tensor has another shape than all others of its kind.",
     "A tensor has another dtype than most others of its kind.",
+    "A layer lacks tensors that all others like it have, or a stack lacks a layer.",
     "Two tensors that are not tied have the same bytes.",
     "A stretch of bytes stands twice.",
     "An average of gradients does not fit its average of squares.",
@@ -69,6 +70,7 @@ std::string_view baseline_state(const ToldFinding& told) {
     case Standing::kNew:
       return "new";
     case Standing::kSame:
+    case Standing::kOpen:  // nothing says that it is mended
       return "unchanged";
     case Standing::kGone:
       return "absent";

@@ -262,50 +262,59 @@ Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOpt
 
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what) {
   command.option_defaults()->group("Key map");
-  command
-      .add_option("--map", options.names,
-                  what +
-                      ": one that `espalier map --list` prints, or a file that ends in .json. "
-                      "Several are read one after the other")
-      ->type_name("MAP")
-      ->allow_extra_args(false);
-  command.add_flag("--map-reverse", options.reverse, "Read the map from right to left");
+  CLI::Option* const map =
+      command
+          .add_option("--map", options.names,
+                      what +
+                          ": one that `espalier map --list` prints, or a file that ends in .json. "
+                          "Several are read one after the other")
+          ->type_name("MAP")
+          ->allow_extra_args(false);
+  command.add_flag("--map-reverse", options.reverse, "Read the map from right to left")->needs(map);
   command
       .add_option("--set", options.sizes,
                   "The size of a word of the map, or a number that it computes with")
       ->type_name("WORD=NUMBER")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(map);
   command
       .add_option("--config", options.configs,
                   "A JSON file with sizes by their names, such as a model's config.json, or "
                   "adapter_config.json; of several, the first that has a name counts")
       ->type_name("FILE")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(map);
   command
       .add_option("--at", options.at,
                   "Where the parameters stand on both sides, such as model; what stands elsewhere "
                   "is kept")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->needs(map);
   command
       .add_option("--along", options.along,
                   "Where the state of an optimizer stands, with {param} (its number: {param#}) and "
                   "{slot}: 'optimizer.state.{param}.{slot}', or two such names with ' <-> ' "
                   "between them; none keeps state as it is")
       ->type_name("NAMES")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(map);
   command
       .add_option("--lora", options.lora,
                   "The input is a LoRA adapter of what the map reads: peft, torchtune, mlx, names "
                   "such as '{module}.lora_{a|b}.weight', or two of them with ' <-> ' between them")
       ->type_name("NAMES")
-      ->allow_extra_args(false);
-  command.add_flag("--along-scaled", options.along_scaled,
-                   "Scale the moments of parameters that the map scales");
+      ->allow_extra_args(false)
+      ->needs(map);
+  command
+      .add_flag("--along-scaled", options.along_scaled,
+                "Scale the moments of parameters that the map scales")
+      ->needs(map);
   command
       .add_option("--param-order", options.param_order,
                   "A file with the names of the parameters below --at, a line each, in the order "
                   "of an optimizer that numbers them: what {param#} of --along stands for")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs(map);
   command.option_defaults()->group("Options");
 }
 

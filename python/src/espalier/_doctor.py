@@ -60,7 +60,7 @@ class Diagnosis:
     opaque: int
     """Tensors of quantised blocks, which are only compared for equality; `tensors` counts them, too."""
     alone: int
-    """Matrices that no other tensor resembles. Their size and sign are not judged."""
+    """Matrices that no other tensor resembles, so that they are compared with none."""
     is_partial: bool = False
     """Whether patterns left tensors out: those chosen were then compared with each other alone."""
     code: tuple[Note, ...] = ()
@@ -100,7 +100,7 @@ class Diagnosis:
         if self.placeholders:
             text += f"; {_counted(self.placeholders, 'placeholder')} without elements"
         if self.alone:
-            text += f"; {self.alone} {'matrix is' if self.alone == 1 else 'matrices are'} like no other: size and sign are not judged"
+            text += f"; {self.alone} {'matrix is' if self.alone == 1 else 'matrices are'} like no other: compared with none"
         if self.is_partial:
             text += "; compared with each other alone"
         if self.opaque:

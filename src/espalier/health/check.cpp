@@ -109,6 +109,7 @@ void HealthCheck::add(std::uint64_t number, std::string_view path, TensorSurvey 
     scaled_.insert(examinee.name.substr(0, end));
   }
   examinee.survey = std::move(survey);
+  add_layer_parts(path, static_cast<std::uint32_t>(tensors_.size()), parts_);
   anchors_ += examinee.survey.anchors.size();
   tensors_.push_back({number, std::move(examinee)});
   while (anchors_ > kMostAnchors) thin_anchors();
@@ -131,9 +132,11 @@ void HealthCheck::thin_anchors() {
 
 void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
   unreadable_.push_back({shortened(path), std::move(reason)});
+  add_present(path);
 }
 
 void HealthCheck::add_number(std::string_view path, double value) {
+  add_present(path);
   // A hostile file has many of both.
   if (std::isnan(value)) {
     if (nan_numbers_.size() == kMostNumbers) {
@@ -143,6 +146,25 @@ void HealthCheck::add_number(std::string_view path, double value) {
     }
   } else if (is_step_name(path) && counters_.size() < kMostNumbers) {
     counters_.push_back({shortened(path), value});
+  }
+}
+
+void HealthCheck::add_present(std::string_view path) {
+  add_layer_parts(path, LayerPart::kNoTensor, parts_);
+}
+
+void HealthCheck::sort_tensors() {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(tensors_.size());
+  for (const Tensor& tensor : tensors_) numbers.push_back(tensor.number);
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const Tensor& a, const Tensor& b) { return a.number < b.number; });
+  for (LayerPart& part : parts_) {
+    if (part.tensor == LayerPart::kNoTensor) continue;
+    const auto at = std::lower_bound(
+        tensors_.begin(), tensors_.end(), numbers[part.tensor],
+        [](const Tensor& tensor, std::uint64_t number) { return tensor.number < number; });
+    part.tensor = static_cast<std::uint32_t>(at - tensors_.begin());
   }
 }
 
@@ -163,8 +185,7 @@ std::vector<Finding> HealthCheck::findings() {
     --thinned_;
     thin_anchors();
   }
-  std::sort(tensors_.begin(), tensors_.end(),
-            [](const Tensor& a, const Tensor& b) { return a.number < b.number; });
+  sort_tensors();
   std::vector<Examinee> examinees;
   examinees.reserve(tensors_.size());
   for (Tensor& tensor : tensors_) examinees.push_back(std::move(tensor.examinee));
@@ -178,10 +199,17 @@ std::vector<Finding> HealthCheck::findings() {
   judge_alone(cohort, scaled_, found);
   judge_figures(cohort, found);
   judge_shapes(cohort, found);
+  judge_missing(cohort, std::move(parts_), found);
   judge_copies(cohort, found);
   judge_repeats(cohort, found);
-  judge_moments(cohort, found);
-  judge_steps(cohort, counters_, found);
+  for (const Examinee& tensor : cohort.tensors()) {
+    const Summary& summary = tensor.survey.summary;
+    if (tensor.survey.elements == 1 && summary.max) {
+      counters_.push_back({tensor.path, to_double(*summary.max)});
+    }
+  }
+  judge_moments(cohort, counters_, found);
+  judge_steps(counters_, found);
   std::map<std::string_view, std::size_t> order;
   for (const Examinee& tensor : cohort.tensors()) order.try_emplace(tensor.path, order.size());
   const auto place = [&](const Finding& finding) {

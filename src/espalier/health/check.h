@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "espalier/health/finding.h"
+#include "espalier/health/layers.h"
 #include "espalier/health/rules.h"
 #include "espalier/health/tensor_survey.h"
 
@@ -33,8 +34,11 @@ class HealthCheck {
   void add(std::uint64_t number, std::string_view path, TensorSurvey survey);
   /// A tensor that could not be read, and why.
   void add_unreadable(std::string_view path, std::string reason);
-  /// A number of the tree that is no tensor. One that is neither NaN nor a step is ignored.
+  /// A number of the tree that is no tensor: looked at if it is NaN or a step.
   void add_number(std::string_view path, double value);
+  /// A node that is not examined, and no container: another value, a further name of a tensor, one
+  /// without elements, or one that was not chosen. So nothing that is there counts as missing.
+  void add_present(std::string_view path);
 
   /// The findings, the worst first, then by rule, then in the order of the tensors. What follows
   /// from another finding of the same tensor is left out. Takes the tensors: call it once.
@@ -53,10 +57,13 @@ class HealthCheck {
   };
 
   void thin_anchors();
+  /// Puts the tensors in order, and their numbers of then into the parts of their paths.
+  void sort_tensors();
 
   std::vector<Tensor> tensors_;
   std::vector<Unreadable> unreadable_;
   std::vector<Counter> counters_;
+  std::vector<LayerPart> parts_;  // their tensors: in the order in which they were added
   std::vector<std::string> nan_numbers_;
   std::uint64_t further_nans_ = 0;
   std::set<std::string, std::less<>> scaled_;  // containers with scales beside what they scale

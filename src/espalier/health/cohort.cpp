@@ -145,10 +145,12 @@ void Cohort::find_roles() {
     if (group.size() < 2 || group.size() > kMostMoments) return;
     for (const std::uint32_t v : group) {
       const Examinee& squares = tensors_[v];
-      if (squares.role != Role::kSquares && !looks_like_squares(squares.survey)) continue;
+      if (squares.role < Role::kSquares && !looks_like_squares(squares.survey)) continue;
       for (const std::uint32_t m : group) {
         const Examinee& first = tensors_[m];
         const TensorSurvey& survey = first.survey;
+        // A gain and a bias stand beside a variance, too.
+        if (squares.role == Role::kVariance && !is_mean_name(first.name)) continue;
         if (m == v || first.kind == squares.kind ||
             survey.negative * kSomeNegative <= survey.elements) {
           continue;
@@ -174,8 +176,10 @@ void Cohort::find_roles() {
     });
     const std::size_t count = votes.at(kinds).count;
     const bool is_of_kind = count >= 2 && 2 * count >= static_cast<std::size_t>(large);
-    if (!is_of_kind && tensors_[v].role != Role::kSquares) continue;
-    for (const std::uint32_t i : members) tensors_[i].role = Role::kSquares;
+    if (!is_of_kind && tensors_[v].role < Role::kSquares) continue;
+    for (const std::uint32_t i : members) {
+      tensors_[i].role = std::max(tensors_[i].role, Role::kSquares);
+    }
     for (const std::uint32_t i : kinds_.at(kinds.second)) {
       if (tensors_[i].role == Role::kPlain) tensors_[i].role = Role::kFirst;
     }
@@ -185,7 +189,7 @@ void Cohort::find_roles() {
     if (group.size() > kMostMoments) return;
     for (const std::uint32_t v : group) {
       for (const std::uint32_t m : group) {
-        if (tensors_[v].role == Role::kSquares && tensors_[m].role == Role::kFirst) {
+        if (tensors_[v].role >= Role::kSquares && tensors_[m].role == Role::kFirst) {
           seen.emplace(m, v);
         }
       }

@@ -12,9 +12,9 @@ std::string_view health_rule_name(HealthRule rule) {
       "few_values",       "low_bits",   "saturated",    "enormous",
       "outlier_elements", "spike",      "outlier_rows", "outlier_columns",
       "uneven_rows",      "low_rank",   "norm",         "sign",
-      "negative",         "shape",      "mixed_dtypes", "equal_tensors",
-      "repeated",         "moments",    "zero_moments", "unequal_steps",
-      "denormal"};
+      "negative",         "shape",      "mixed_dtypes", "missing",
+      "equal_tensors",    "repeated",   "moments",      "zero_moments",
+      "unequal_steps",    "denormal"};
   const auto number = static_cast<std::size_t>(rule);
   return number < kNames.size() ? kNames[number] : "";
 }

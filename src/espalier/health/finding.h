@@ -39,6 +39,7 @@ enum class HealthRule : std::uint8_t {
   kNegative,
   kShape,
   kMixedDTypes,
+  kMissing,
   kEqualTensors,
   kRepeated,
   kMoments,
@@ -46,7 +47,7 @@ enum class HealthRule : std::uint8_t {
   kUnequalSteps,
   kDenormal,
 };
-inline constexpr std::size_t kHealthRules = 33;
+inline constexpr std::size_t kHealthRules = 34;
 
 /// The name for programs, such as "dead_rows".
 std::string_view health_rule_name(HealthRule rule);

@@ -135,7 +135,7 @@ std::vector<PathKind> find_kinds(std::span<const std::string_view> paths) {
     const auto ids = words.of(at);
     if (ids.empty()) continue;
     const std::uint64_t best = words.largest(ids);
-    if (words.size(best) >= kSiblings) kinds[lone[at]] = {best, true};
+    if (words.size(best) >= kSiblings) kinds[lone[at]] = {best, true, best == ids.back()};
   }
   return kinds;
 }

@@ -19,6 +19,8 @@ struct PathKind {
   std::uint64_t id = 0;
   /// Whether a segment is open. Such a kind may mix tensors of different purposes.
   bool is_by_word = false;
+  /// Whether it is the last one: the tensors of a module, which are for different purposes.
+  bool is_end_open = false;
 
   friend bool operator==(const PathKind&, const PathKind&) = default;
 };

@@ -15,23 +15,23 @@ struct Word {
 // Each of these words has one meaning wherever it is found, and a note says where it comes from.
 // What has several ("scale", "mask", "embed") tells nothing.
 constexpr Word kWords[] = {
-    {"exp_avg_sq", Role::kSquares},       // torch.optim.Adam, and all that are written after it
-    {"max_exp_avg_sq", Role::kSquares},   // torch.optim.Adam with amsgrad
-    {"exp_avg_sq_row", Role::kSquares},   // transformers.Adafactor
-    {"exp_avg_sq_col", Role::kSquares},   // the same
-    {"square_avg", Role::kSquares},       // torch.optim.RMSprop and Adadelta
-    {"acc_delta", Role::kSquares},        // torch.optim.Adadelta
-    {"sum_of_squares", Role::kSquares},   // optax.adagrad
-    {"nu", Role::kSquares, true},         // optax.adam
-    {"v_hat", Role::kSquares},            // Keras' Adam with amsgrad
-    {"second_moment", Role::kSquares},    // written out
-    {"running_var", Role::kSquares},      // torch.nn.BatchNorm
-    {"moving_variance", Role::kSquares},  // Keras' and Haiku's BatchNormalization
-    {"exp_avg", Role::kFirst},            // torch.optim.Adam
-    {"momentum_buffer", Role::kFirst},    // torch.optim.SGD and RMSprop
-    {"mu", Role::kFirst, true},           // optax.adam
-    {"trace", Role::kFirst, true},        // optax.sgd
-    {"first_moment", Role::kFirst},       // written out
+    {"exp_avg_sq", Role::kSquares},        // torch.optim.Adam, and all that are written after it
+    {"max_exp_avg_sq", Role::kSquares},    // torch.optim.Adam with amsgrad
+    {"exp_avg_sq_row", Role::kSquares},    // transformers.Adafactor
+    {"exp_avg_sq_col", Role::kSquares},    // the same
+    {"square_avg", Role::kSquares},        // torch.optim.RMSprop and Adadelta
+    {"acc_delta", Role::kSquares},         // torch.optim.Adadelta
+    {"sum_of_squares", Role::kSquares},    // optax.adagrad
+    {"nu", Role::kSquares, true},          // optax.adam
+    {"v_hat", Role::kSquares},             // Keras' Adam with amsgrad
+    {"second_moment", Role::kSquares},     // written out
+    {"running_var", Role::kVariance},      // torch.nn.BatchNorm
+    {"moving_variance", Role::kVariance},  // Keras' and Haiku's BatchNormalization
+    {"exp_avg", Role::kFirst},             // torch.optim.Adam
+    {"momentum_buffer", Role::kFirst},     // torch.optim.SGD and RMSprop
+    {"mu", Role::kFirst, true},            // optax.adam
+    {"trace", Role::kFirst, true},         // optax.sgd
+    {"first_moment", Role::kFirst},        // written out
 };
 
 // ASCII only: other letters are in no word that is looked for.
@@ -68,6 +68,10 @@ Role role_of(std::string_view path) {
     }
   });
   return role;
+}
+
+bool is_mean_name(std::string_view path) {
+  return is_one_of(last_segment(path), {"running_mean", "moving_mean"});
 }
 
 bool is_step_name(std::string_view path) {

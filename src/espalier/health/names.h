@@ -10,13 +10,17 @@ namespace espalier {
 
 /// What a tensor is to an optimizer or a layer. Names and the relation of two tensors tell.
 enum class Role : unsigned char {
-  kPlain,   // a parameter, or anything else
-  kFirst,   // an average of gradients
-  kSquares  // an average of squares: never negative
+  kPlain,    // a parameter, or anything else
+  kFirst,    // an average of gradients
+  kSquares,  // an average of squares: never negative
+  kVariance  // the same, of a layer: its own mean alone belongs to it
 };
 
 /// The role that the segments of a key path give, as whole words. Segments end at '/' and '.'.
 Role role_of(std::string_view path);
+
+/// Whether it is what torch.nn.BatchNorm or Keras' BatchNormalization has beside a variance.
+bool is_mean_name(std::string_view path);
 
 /// Whether a number whose path ends so may be a number of steps.
 bool is_step_name(std::string_view path);

@@ -60,15 +60,16 @@ class Alone {
 
   void judge() {
     judge_numbers();
-    if (tensor_.role == Role::kSquares && survey_.negative > 0) {
+    if (tensor_.role >= Role::kSquares && survey_.negative > 0) {
       add(HealthRule::kNegativeSquares, Severity::kFault,
           share_text(survey_.negative, survey_.elements, "is", "are") +
               " negative in an average of squares, the least is " +
               number_text(*survey_.summary.min));
     }
-    if (survey_.elements < kFewElements || !dtype_is_floating(survey_.dtype)) return;
+    if (!dtype_is_floating(survey_.dtype)) return;
+    if (!survey_.is_constant()) judge_limits();
+    if (survey_.elements < kFewElements) return;
     if (survey_.is_constant()) return judge_constant();
-    judge_limits();
     if (!survey_.is_judged()) return;
     if (tensor_.role != Role::kPlain || tensor_.is_skew) return;
     if (survey_.denormal * 2 > survey_.elements) {
@@ -171,7 +172,15 @@ class Alone {
     const bool is_mistake = is_rare && has_siblings_;
     std::string text = "all " + grouped(survey_.elements) + " elements are ";
     text += is_zero ? "zero" : number_text(*survey_.summary.max);
-    if (is_mistake) text += ", and those of others of its kind are not";
+    const SiblingGroup& group = cohort_.siblings_of(tensor_);
+    const auto alike =
+        group.counts[static_cast<std::size_t>(is_zero ? Trait::kZero : Trait::kConstant)];
+    if (is_mistake) {
+      text += ", and those of others of its kind are not";
+    } else if (has_siblings_) {
+      text +=
+          ", as in " + grouped(alike) + " of the " + grouped(group.members.size()) + " of its kind";
+    }
     add(is_zero ? HealthRule::kAllZero : HealthRule::kConstant,
         is_mistake ? Severity::kWarning : Severity::kNote, std::move(text));
   }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kLeastToCompare = 32;
 constexpr std::uint64_t kLeastForFewValues = 1024;
+constexpr std::uint64_t kLeastOfRow = 8;
 // So many times the bound is apart for vectors at both ends of a stack: first and last layers
 // differ.
 constexpr double kOfEnds = 3;
@@ -61,13 +62,17 @@ class Figures {
     const double far = far_of(group_.level);
     const double of_matrices =
         group_.level == SiblingLevel::kNumber ? kOfCloseMatrices : kOfMatrices;
-    // Moments follow the size of gradients, which differs from layer to layer.
+    // Moments follow the size of gradients, which differs from layer to layer. Some are rounding
+    // alone: softmax cancels the bias of keys, so its gradient is 0.
     const double least = !is_plain ? 3 : is_matrix_ ? of_matrices : 0.9;
-    // Vectors of one shape are gains, biases and averages: none says how large another is.
-    const bool is_mixed = group_.level == SiblingLevel::kShape && !is_matrix_;
+    // Vectors of one shape, or of one module, are gains, biases and averages: none says how large
+    // another is.
+    const bool is_mixed = is_matrix_ ? is_beside_a_kind()
+                                     : group_.level == SiblingLevel::kShape ||
+                                           cohort_[members_.front()].kind.is_end_open;
     if (!is_mixed)
       compare(
-          {HealthRule::kNorm, {least, 0.03, Side::kBoth, far}},
+          {HealthRule::kNorm, {least, 0.03, is_plain ? Side::kBoth : Side::kAbove, far}},
           [](const TensorSurvey& survey) { return std::log10(survey.rms); },
           [](const TensorSurvey& survey, const Apart& others, std::size_t count) {
             return "its root mean square is " + rough(survey.rms) + ", and those of " +
@@ -92,6 +97,16 @@ class Figures {
   }
 
  private:
+  // Whether siblings by shape are mostly of one kind: to that, the others do not belong, and theirs
+  // is another size. lora_B of all layers has the shape of the one of an embedding.
+  bool is_beside_a_kind() const {
+    if (group_.level != SiblingLevel::kShape) return false;
+    const auto of_kinds = std::count_if(members_.begin(), members_.end(), [&](std::uint32_t i) {
+      return cohort_.siblings_of(cohort_[i]).level == SiblingLevel::kNumber;
+    });
+    return 2 * static_cast<std::size_t>(of_kinds) > members_.size();
+  }
+
   struct Rule {
     HealthRule rule;
     ApartBounds bounds;
@@ -182,15 +197,18 @@ class Figures {
   }
 
   void judge_matrices(double far) {
-    compare(
-        {HealthRule::kUnevenRows, {0.25, 0.05, Side::kAbove, far}},
-        [](const TensorSurvey& survey) {
-          return survey.rows.spread > 0 ? std::log10(survey.rows.spread) : 0;
-        },
-        [](const TensorSurvey& survey, const Apart& others, std::size_t) {
-          return "the norms of its rows differ by a factor of " + rough(survey.rows.spread) +
-                 ", and by at most " + rough(power_of_ten(others.largest)) + " in its kind";
-        });
+    // The norm of a short row is a matter of chance.
+    const bool has_long_rows = cohort_[members_.front()].survey.view.columns >= kLeastOfRow;
+    if (has_long_rows)
+      compare(
+          {HealthRule::kUnevenRows, {0.25, 0.05, Side::kAbove, far}},
+          [](const TensorSurvey& survey) {
+            return survey.rows.spread > 0 ? std::log10(survey.rows.spread) : 0;
+          },
+          [](const TensorSurvey& survey, const Apart& others, std::size_t) {
+            return "the norms of its rows differ by a factor of " + rough(survey.rows.spread) +
+                   ", and by at most " + rough(power_of_ten(others.largest)) + " in its kind";
+          });
     std::vector<std::uint32_t> sketched;
     for (const std::uint32_t i : members_) {
       if (cohort_[i].survey.weaker_half) sketched.push_back(i);

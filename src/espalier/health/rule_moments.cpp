@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ constexpr std::size_t kOneOfZeros = 10;
 
 struct Ratio {
   std::uint32_t first = 0;
+  std::uint32_t squares = 0;
   double power = 0;
 };
 
@@ -50,11 +52,11 @@ std::uint64_t rows_without(const Channels& first, const Channels& second) {
 }
 
 void judge_pair(const Examinee& squares, const Examinee& first, std::vector<Ratio>& ratios,
-                std::uint32_t number, Findings& found) {
+                const MomentPair& pair, Findings& found) {
   const double sum = sum_of_squares(squares.survey);
   const double of_first = squares_of(first.survey);
   if (sum > 0 && of_first > 0) {
-    ratios.push_back({number, 0.5 * std::log10(of_first / sum)});
+    ratios.push_back({pair.first, pair.squares, 0.5 * std::log10(of_first / sum)});
     const std::uint64_t rows = rows_without(first.survey.rows, squares.survey.rows);
     if (rows > 0) {
       found.add(HealthRule::kMoments, Severity::kWarning, squares.path,
@@ -79,7 +81,8 @@ void judge_ratios(const Cohort& cohort, const std::vector<Ratio>& ratios, Findin
     if (ratio.power > kMostRatio && are_bounded) {
       found.add(HealthRule::kMoments, Severity::kWarning, cohort[ratio.first].path,
                 "its norm is " + rough(std::pow(10, ratio.power)) +
-                    " times the root of the sum of its second moment");
+                    " times the root of the sum of its second moment",
+                std::nullopt, cohort[ratio.squares].path);
     }
     if (cohort[ratio.first].survey.elements < kLeastOfMoment) continue;
     large.push_back(ratio);
@@ -90,18 +93,34 @@ void judge_ratios(const Cohort& cohort, const std::vector<Ratio>& ratios, Findin
   for (const std::size_t which : apart->which) {
     found.add(HealthRule::kMoments, Severity::kWarning, cohort[large[which].first].path,
               "its norm is " + rough(std::pow(10, powers[which])) +
-                  " times the root of the sum of its second moment, and in other parameters " +
-                  range_text(std::pow(10, apart->smallest), std::pow(10, apart->largest)));
+                  " times, and in other parameters " +
+                  range_text(std::pow(10, apart->smallest), std::pow(10, apart->largest)) +
+                  " times, the root of the sum of its second moment",
+              std::nullopt, cohort[large[which].squares].path);
   }
+}
+
+// A number of steps of the same optimizer that is not 0: it begins as the moments do.
+const Counter* counter_beside(const Examinee& moment, const std::vector<Counter>& counters) {
+  const std::string_view path = moment.path;
+  const std::size_t end = path.find_first_of("/.");
+  if (end == std::string_view::npos) return nullptr;
+  const auto is_beside = [&](const Counter& counter) {
+    return counter.value > 0 && is_step_name(counter.path) &&
+           std::string_view(counter.path).starts_with(path.substr(0, end + 1));
+  };
+  const auto found = std::find_if(counters.begin(), counters.end(), is_beside);
+  return found == counters.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-void judge_moments(const Cohort& cohort, Findings& found) {
+void judge_moments(const Cohort& cohort, const std::vector<Counter>& counters, Findings& found) {
   std::vector<Ratio> ratios;
   std::set<std::uint32_t> beside_others;  // zeros whose partner is not
-  for (const auto& [v, m] : cohort.moments()) {
-    judge_pair(cohort[v], cohort[m], ratios, m, found);
+  for (const MomentPair& pair : cohort.moments()) {
+    const auto [v, m] = pair;
+    judge_pair(cohort[v], cohort[m], ratios, pair, found);
     const bool is_v_zero = is_all_zero(cohort[v].survey);
     const bool is_m_zero = is_all_zero(cohort[m].survey);
     if (is_v_zero && !is_m_zero) beside_others.insert(v);
@@ -118,6 +137,14 @@ void judge_moments(const Cohort& cohort, Findings& found) {
   }
   if (zeros.empty()) return;
   if (zeros.size() == moments) {
+    const Counter* const counter = counter_beside(cohort[zeros.front()], counters);
+    if (counter != nullptr) {
+      found.add(HealthRule::kZeroMoments, Severity::kWarning, cohort[zeros.front()].path,
+                "all " + grouped(moments) + " moments are zero, and " +
+                    number_text(counter->value) + " steps are counted in",
+                std::nullopt, counter->path);
+      return;
+    }
     found.add(HealthRule::kZeroMoments, Severity::kNote, cohort[zeros.front()].path,
               "all " + grouped(moments) + " moments are zero: the optimizer has made no step");
     return;

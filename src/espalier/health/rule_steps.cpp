@@ -25,14 +25,8 @@ std::string others_text(std::size_t count, double value) {
 
 }  // namespace
 
-void judge_steps(const Cohort& cohort, const std::vector<Counter>& counters, Findings& found) {
+void judge_steps(const std::vector<Counter>& counters, Findings& found) {
   std::vector<Counter> all = counters;
-  for (const Examinee& tensor : cohort.tensors()) {
-    const Summary& summary = tensor.survey.summary;
-    if (tensor.survey.elements == 1 && summary.max) {
-      all.push_back({tensor.path, to_double(*summary.max)});
-    }
-  }
   all.erase(std::remove_if(all.begin(), all.end(),
                            [](const Counter& counter) { return !is_whole(counter.value); }),
             all.end());

@@ -12,6 +12,7 @@
 
 #include "espalier/health/cohort.h"
 #include "espalier/health/finding.h"
+#include "espalier/health/layers.h"
 
 namespace espalier {
 
@@ -28,7 +29,7 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-/// A number of the tree that may count steps.
+/// A number of the tree that may count steps, or a tensor of one element.
 struct Counter {
   std::string path;
   double value = 0;
@@ -42,14 +43,17 @@ void judge_alone(const Cohort& cohort, const std::set<std::string, std::less<>>&
 void judge_figures(const Cohort& cohort, Findings& found);
 /// Shapes and dtypes that few of a kind have.
 void judge_shapes(const Cohort& cohort, Findings& found);
+/// Tensors that one layer lacks, and layers that a stack lacks. Tensors of `parts` are numbers of
+/// the cohort.
+void judge_missing(const Cohort& cohort, std::vector<LayerPart> parts, Findings& found);
 /// Tensors with the same bytes.
 void judge_copies(const Cohort& cohort, Findings& found);
 /// Stretches of bytes that stand twice.
 void judge_repeats(const Cohort& cohort, Findings& found);
 /// Averages of gradients and of their squares that cannot be of the same training.
-void judge_moments(const Cohort& cohort, Findings& found);
+void judge_moments(const Cohort& cohort, const std::vector<Counter>& counters, Findings& found);
 /// Numbers of steps that few of a kind have.
-void judge_steps(const Cohort& cohort, const std::vector<Counter>& counters, Findings& found);
+void judge_steps(const std::vector<Counter>& counters, Findings& found);
 
 }  // namespace espalier
 

@@ -5,7 +5,7 @@ import type { RunOptions } from '../engine/run.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { Comparison } from './compare.js'
-import type { Examination, ExamineOptions } from './examine.js'
+import type { Examination, ExamineOptions, Leaf } from './examine.js'
 import { loadComparison, loadExamination, loadMapping, loadReadAll, loadVerification } from '../later.js'
 import type { KeyMapInput, Mapped, MapOptions } from './map.js'
 import type { List } from './list.js'
@@ -208,15 +208,17 @@ export class Checkpoint {
    */
   async examine(options: ExamineOptions = {}): Promise<Examination> {
     const { examine } = await loadExamination()
-    return examine(this.#opened, this.tensors('**'), this.#numbers(), options)
+    return examine(this.#opened, this.tensors('**'), this.#leaves(), options)
   }
 
-  /** The numbers that are no tensors, or of very many nodes those that may be steps. */
-  *#numbers(): Generator<{ path: string; value: number }> {
-    for (const node of this.find(this.nodeCount <= MANY_NODES ? '**' : ['**/step', '**/steps', '**/count'])) {
+  /** Of very many nodes, the tensors and the numbers that may be steps. */
+  *#leaves(): Generator<Leaf> {
+    const isSmall = this.nodeCount <= MANY_NODES
+    for (const node of this.find(isSmall ? '**' : ['**/step', '**/steps', '**/count'])) {
       const { value } = node
-      if (typeof value === 'number') yield { path: node.path, value }
+      if (node.size === 0) yield { path: node.path, value: typeof value === 'number' ? value : undefined }
     }
+    if (!isSmall) for (const { path } of this.tensors('**')) yield { path, value: undefined }
   }
 
   /**

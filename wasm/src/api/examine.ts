@@ -56,8 +56,14 @@ export interface ExamineOptions extends RunOptions {
 const GROUP_BYTES = 64 * 2 ** 20
 const GROUP_TENSORS = 512
 
-/** See Checkpoint.examine(). @param numbers those that are no tensors */
-export async function examine(opened: Opened, all: Iterable<Tensor>, numbers: Iterable<{ path: string; value: number }>, options: ExamineOptions): Promise<Examination> {
+/** A node that is no container; `value` if it is a number. */
+export interface Leaf {
+  readonly path: string
+  readonly value: number | undefined
+}
+
+/** See Checkpoint.examine(). @param leaves all, or of very many nodes those that the check needs */
+export async function examine(opened: Opened, all: Iterable<Tensor>, leaves: Iterable<Leaf>, options: ExamineOptions): Promise<Examination> {
   const { signal, onProgress } = options
   const unexamined: Unexamined[] = []
   const wanted = budgeted(firstNodes(options.tensors ?? all, unexamined), options.maxBytes ?? Infinity, unexamined)
@@ -82,7 +88,8 @@ export async function examine(opened: Opened, all: Iterable<Tensor>, numbers: It
       before += bytes
       onProgress?.({ loaded: before, total })
     }
-    for (const number of numbers) examiner.tellFact(number)
+    const examined = new Set(wanted.map(({ path }) => path))
+    for (const leaf of leaves) if (!examined.has(leaf.path)) examiner.tellFact(leaf)
     for (const lost of lostAmong(unexamined, opened)) examiner.tellFact(lost)
     return { surveys, findings: await examiner.findings(), unexamined, bytes: before }
   } finally {

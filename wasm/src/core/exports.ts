@@ -112,6 +112,7 @@ export interface CoreExports {
   espalier_health_tensor(health: number, path: number, length: number, survey: number): void
   espalier_health_unreadable(health: number, path: number, length: number, reason: number, reasonLength: number): void
   espalier_health_number(health: number, path: number, length: number, value: number): void
+  espalier_health_present(health: number, path: number, length: number): void
   espalier_health_findings(health: number): number
   espalier_health_finding(health: number, i: number, out: number): void
   espalier_health_free(health: number): void

@@ -15,7 +15,7 @@ const RULES = [
   'unreadable', 'nan', 'infinite', 'negative_squares', 'all_zero', 'constant', 'run', 'dead_rows', 'dead_columns',
   'equal_rows', 'zeros', 'zeros_in_vector', 'few_values', 'low_bits', 'saturated', 'enormous', 'outlier_elements',
   'spike', 'outlier_rows', 'outlier_columns', 'uneven_rows', 'low_rank', 'norm', 'sign', 'negative', 'shape',
-  'mixed_dtypes', 'equal_tensors', 'repeated', 'moments', 'zero_moments', 'unequal_steps', 'denormal',
+  'mixed_dtypes', 'missing', 'equal_tensors', 'repeated', 'moments', 'zero_moments', 'unequal_steps', 'denormal',
 ] as const
 
 /** Something that is wrong with a tensor. Its texts may hold names from the file: escape them before a page shows them. */
@@ -38,6 +38,8 @@ export type SurveyResult = ReturnType<typeof readSurvey>
 /** Something that a check is told besides surveys. */
 export type Fact =
   | { readonly path: string; readonly value: number }
+  /** That something is there which is neither surveyed nor a number. */
+  | { readonly path: string; readonly value: undefined }
   | { readonly path: string; readonly reason: string }
 
 /** The check of one checkpoint. */
@@ -63,7 +65,11 @@ export class HealthCheck {
   tell(fact: Fact): void {
     const { core } = this
     if ('value' in fact) {
-      core.withText(fact.path, (at, length) => core.call.espalier_health_number(this.#handle, at, length, fact.value))
+      const { path, value } = fact
+      core.withText(path, (at, length) => {
+        if (value === undefined) core.call.espalier_health_present(this.#handle, at, length)
+        else core.call.espalier_health_number(this.#handle, at, length, value)
+      })
       return
     }
     core.withTexts([fact.path, fact.reason], (at) => {

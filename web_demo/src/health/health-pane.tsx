@@ -23,7 +23,7 @@ const TITLES: { readonly [rule in HealthRule]: string } = {
   zeros: 'More zeros than its kind', zeros_in_vector: 'Zeros in a vector', few_values: 'Few values', low_bits: 'Rounded', saturated: 'Saturated',
   enormous: 'Enormous', outlier_elements: 'Outlier elements', spike: 'A larger element than its kind', outlier_rows: 'Outlier rows',
   outlier_columns: 'Outlier columns', uneven_rows: 'Uneven rows', low_rank: 'Low rank', norm: 'Out of range of its kind', sign: 'Shifted or negated',
-  negative: 'Negative, unlike its kind', shape: 'Another shape than its kind', mixed_dtypes: 'Another dtype than its kind',
+  negative: 'Negative, unlike its kind', shape: 'Another shape than its kind', mixed_dtypes: 'Another dtype than its kind', missing: 'Missing from a layer',
   equal_tensors: 'Equal bytes under two names', repeated: 'Bytes that stand twice', moments: 'Moments that do not fit',
   zero_moments: 'Moments that are zero', unequal_steps: 'Steps that disagree', denormal: 'Below the normal range',
 }

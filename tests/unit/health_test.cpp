@@ -504,6 +504,29 @@ TEST_CASE("tensors that only numbers name, or words of their own, are judged by 
   }
 }
 
+TEST_CASE("rows that no step has used are zero in the moments of a table alike") {
+  // Named by numbers alone: a table, its two moments, and nine matrices of its shape.
+  const auto worst_of = [](const std::vector<std::size_t>& dead, bool is_in_both) {
+    HealthCheck check;
+    for (unsigned i = 0; i < 12; ++i) {
+      Floats values = noise(64 * 48, 0.02F, i + 1);
+      if (i == 4 || (is_in_both && i == 5)) {
+        for (const std::size_t row : dead) {
+          std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(row * 48), 48, 0.0F);
+        }
+      }
+      check.add(i, "p" + std::to_string(i), survey_of(values, {64, 48}));
+    }
+    Severity worst = Severity::kNote;
+    for (const Finding& finding : check.findings()) worst = std::max(worst, finding.severity);
+    return worst;
+  };
+  CHECK(worst_of({3, 9, 20, 21, 40}, true) == Severity::kNote);
+  CHECK(worst_of({60, 61, 62, 63}, true) == Severity::kNote);
+  CHECK(worst_of({3, 9, 20, 21, 40}, false) == Severity::kWarning);
+  CHECK(worst_of({20, 21, 22, 23, 24}, true) == Severity::kWarning);  // a part that was not written
+}
+
 TEST_CASE("zeros of both signs are one number") {
   Model model;
   Floats zeros(64 * 48, 0);

@@ -28,7 +28,12 @@ async function model(change = () => {}) {
   const layers = Array.from({ length: 8 }, (_, i) => ({ q: noise(ROWS * COLUMNS, i + 1), norm: new Float32Array(COLUMNS).fill(1), step: 10 }))
   change(layers)
   return write({
-    model: { layers: layers.map(({ q, norm }) => ({ q: tensor({ dtype: 'f32', shape: [ROWS, COLUMNS], data: q }), norm: tensor({ dtype: 'f32', shape: [COLUMNS], data: norm }) })) },
+    model: {
+      layers: layers.map(({ q, norm }) => ({
+        q: tensor({ dtype: 'f32', shape: [ROWS, COLUMNS], data: q }),
+        ...(norm !== undefined && { norm: norm && tensor({ dtype: 'f32', shape: [COLUMNS], data: norm }) }),
+      })),
+    },
     optimizer: { state: layers.map(({ step }) => ({ step })) },
   })
 }
@@ -54,7 +59,9 @@ function doctor(name) {
 
 for (const opener of [open, openInWorker]) {
   test(`${opener.name}: the same findings as espalier doctor`, { skip: native ? false : 'ESPALIER is not set' }, async () => {
-    for (const [name, change] of [['well', undefined], ['ill', spoil]]) {
+    const lack = (layers) => (layers[4].norm = undefined)
+    const have = (layers) => (layers[4].norm = null)
+    for (const [name, change, count] of [['well', undefined, 0], ['ill', spoil, 8], ['lacking', lack, 1], ['null in its place', have, 0]]) {
       const file = join(folder, `${name}.espalier`)
       writeFileSync(file, await model(change))
       const checkpoint = await opener(readFileSync(file))
@@ -65,9 +72,9 @@ for (const opener of [open, openInWorker]) {
         findings.map(({ other, at, ...finding }) => ({ ...finding, ...(other !== undefined && { other }), ...(at !== undefined && { at }) })),
         doctor(file).findings.map(({ ...finding }) => finding),
       )
-      assert.equal(findings.length, name === 'well' ? 0 : 8)
+      assert.equal(findings.length, count, name)
       assert.deepEqual(seen, [...surveys])
-      assert.equal(surveys.length, 16)
+      assert.equal(surveys.length, name === 'well' || name === 'ill' ? 16 : 15)
       assert.deepEqual(unexamined, [])
       assert.deepEqual(progress.at(-1), { loaded: bytes, total: bytes })
       await checkpoint.close()
@@ -124,6 +131,10 @@ test('a budget leaves out the largest tensors and says so', async () => {
   assert.ok(surveys.every(({ tensor }) => tensor.path.endsWith('norm')))
   assert.ok(unexamined.length === 8 && unexamined.every(({ reason }) => reason === 'budget'))
   assert.equal(bytes, 8 * COLUMNS * 4)
+  // One that is left out is not missing.
+  const large = await open(await model((layers) => (layers[4].q = noise(ROWS * COLUMNS, 5))))
+  const left = await large.examine({ tensors: large.tensors('**').filter(({ path }) => path !== 'model/layers/4/norm') })
+  assert.deepEqual(left.findings, [])
 })
 
 test('it can be cancelled', async () => {

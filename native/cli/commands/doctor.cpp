@@ -335,6 +335,18 @@ class Doctor {
   std::unordered_set<std::string> known_;
 };
 
+std::string rules_and_exit_codes() {
+  std::string text =
+      "Exit codes: 0 nothing as bad as --fail-on says, whatever is printed; 1 such a finding; 2 "
+      "and "
+      "more: an error, see `espalier --help`. Rules:";
+  for (std::size_t i = 0; i < kHealthRules; ++i) {
+    text += std::string(i == 0 ? " " : ", ") +
+            std::string(health_rule_name(static_cast<HealthRule>(i)));
+  }
+  return text + ".";
+}
+
 Outcome run_doctor(DoctorOptions options, Output& out) {
   if (options.format == "json") options.common.json = true;
   if (options.common.json) options.format = "json";
@@ -397,7 +409,7 @@ void add_doctor(CLI::App& app, Action& action) {
       ->type_name("text|json|sarif|github")
       ->excludes(command->get_option("--json"))
       ->group(kOutputGroup);
-  add_quiet_option(*command, options->common, "notes");
+  add_quiet_option(*command, options->common, "notes; the exit code is the same");
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Examine what a key map makes of the file");
   options->common.map.checks_data = true;
@@ -407,6 +419,7 @@ void add_doctor(CLI::App& app, Action& action) {
                 "espalier doctor tuned.safetensors --since base.safetensors",
                 "espalier doctor --run checkpoints/",
                 "espalier doctor model.safetensors --format sarif > doctor.sarif"});
+  command->footer(command->get_footer() + "\n" + rules_and_exit_codes());
   options->common.code = CommonOptions::Code::kListed;
   command->callback([options, &action] {
     action = [options](Output& out) { return run_doctor(*options, out); };

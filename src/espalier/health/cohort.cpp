@@ -89,6 +89,15 @@ Hashed by_all_but_one_segment(std::span<const Examinee> tensors) {
   return hashed;
 }
 
+// A run of rows inside is rather a part that was not written.
+bool are_one_run_inside(const Channels& rows) {
+  if (rows.first_dead == 0 || rows.dead_at_end > 0) return false;
+  for (std::uint64_t row = rows.first_dead; row < rows.first_dead + rows.dead; ++row) {
+    if ((rows.live[row / 64] >> (row % 64) & 1) != 0) return false;
+  }
+  return true;
+}
+
 bool has_trait(const TensorSurvey& survey, Trait trait) {
   switch (trait) {
     case Trait::kZero:
@@ -128,6 +137,7 @@ Cohort::Cohort(std::vector<Examinee> tensors) : tensors_(std::move(tensors)) {
   find_roles();
   find_siblings();
   count_traits();
+  find_unused_rows();
 }
 
 // Moments without names: one of two has no negative element and is skew, the other has both signs.
@@ -253,6 +263,23 @@ void Cohort::count_traits() {
     std::sort(group.loudest_rows.begin(), group.loudest_rows.end());
     std::sort(group.loudest_columns.begin(), group.loudest_columns.end());
   }
+}
+
+void Cohort::find_unused_rows() {
+  Hashed hashed;
+  for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
+    const Channels& rows = tensors_[i].survey.rows;
+    if (rows.live.empty() || are_one_run_inside(rows)) continue;
+    hashed.emplace_back(hash64(std::as_bytes(std::span(rows.live))) ^ rows.count, i);
+  }
+  std::sort(hashed.begin(), hashed.end());
+  for_each_group(hashed, [&](const std::vector<std::uint32_t>& group) {
+    const Hash128& first = tensors_[group.front()].survey.hash;
+    const bool are_copies = std::all_of(group.begin(), group.end(), [&](std::uint32_t i) {
+      return tensors_[i].survey.hash == first;
+    });
+    for (const std::uint32_t i : group) tensors_[i].has_unused_rows = !are_copies;
+  });
 }
 
 }  // namespace espalier

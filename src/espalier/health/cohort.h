@@ -34,6 +34,9 @@ struct Examinee {
   Role role = Role::kPlain;
   /// Not negative, and most of it small: sums of squares, counts, histories.
   bool is_skew = false;
+  /// Whether another tensor has the same dead rows, and they are no single run inside: those of a
+  /// table that no step has used, which gradients and their averages have in common.
+  bool has_unused_rows = false;
   /// The number of its group.
   std::uint32_t group = 0;
 };
@@ -100,6 +103,7 @@ class Cohort {
   void find_roles();
   void find_siblings();
   void count_traits();
+  void find_unused_rows();
 
   std::vector<Examinee> tensors_;
   std::vector<SiblingGroup> groups_;

@@ -293,7 +293,7 @@ class Alone {
           channels.first_dead);
     };
     judge(survey_.rows, Trait::kDeadRows, HealthRule::kDeadRows,
-          survey_.rows.dead_inside < kSomeDead, "row");
+          survey_.rows.dead_inside < kSomeDead || tensor_.has_unused_rows, "row");
     judge(survey_.columns, Trait::kDeadColumns, HealthRule::kDeadColumns,
           survey_.columns.dead < kSomeDead || survey_.columns.dead == survey_.columns.dead_at_end,
           "column");

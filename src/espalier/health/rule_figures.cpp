@@ -163,8 +163,14 @@ class Figures {
                  range_text(others.smallest, others.largest);
         });
     constexpr double kLeastShare = 1e-3;
+    std::vector<std::uint32_t> used = members_;
+    if (group_.level == SiblingLevel::kShape) {
+      used.erase(std::remove_if(used.begin(), used.end(),
+                                [&](std::uint32_t i) { return cohort_[i].has_unused_rows; }),
+                 used.end());
+    }
     compare(
-        {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}},
+        {HealthRule::kZeros, {1, 0.1, Side::kAbove, 1}}, used,
         [](const TensorSurvey& survey) {
           return std::log10(static_cast<double>(survey.summary.zeros) /
                                 static_cast<double>(survey.elements) +

@@ -93,7 +93,7 @@ Hashed by_all_but_one_segment(std::span<const Examinee> tensors) {
 bool are_one_run_inside(const Channels& rows) {
   if (rows.first_dead == 0 || rows.dead_at_end > 0) return false;
   for (std::uint64_t row = rows.first_dead; row < rows.first_dead + rows.dead; ++row) {
-    if ((rows.live[row / 64] >> (row % 64) & 1) != 0) return false;
+    if ((rows.live[static_cast<std::size_t>(row / 64)] >> (row % 64) & 1) != 0) return false;
   }
   return true;
 }

@@ -228,7 +228,7 @@ class Help(Terminal):
         os.makedirs(self.new(".config/fish/completions"))
         needs_no_file = re.compile(r"espalier (map --list|help .*|completion .*)")
         for command in COMMANDS:
-            examples = self.text(command, "--help").split("\nExamples:\n")[1].splitlines()
+            examples = self.text(command, "--help").split("\nExamples:\n")[1].split("\n\n")[0].splitlines()
             self.assertGreaterEqual(len(examples), 1)
             for example in examples:
                 line = example.strip().replace("espalier ", f"{ESPALIER} ", 1)

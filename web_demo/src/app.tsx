@@ -32,7 +32,7 @@ const handles = part(() => import('./open/handles'))
 
 const VISITED = 'espalier.visited'
 /** The parts of the link that a newly opened file begins without. */
-const FRESH = { part: '', tab: '', filter: '', dtype: '', size: '' }
+const FRESH = { part: '', tab: '', filter: '', dtype: '', size: '', at: '' }
 
 /** The parts of the link that are about a run; the others are about files. */
 const RUN_FIELDS = new Set(['title', 'series', 'scope', 'rows', 'step', 'row'])
@@ -192,10 +192,13 @@ export function App() {
 
   const choose = (file: OpenFile, to: number): void => {
     mark('push')
+    // It is a place in the tensor that is left.
+    setLinked({ at: '' }, 'replace')
     select(file, to)
   }
   const showFile = (file: OpenFile): void => {
     mark('push')
+    setLinked({ at: '' }, 'replace')
     setRunShown(false)
     files.show(file)
   }

@@ -1,5 +1,5 @@
 // What is wrong with the file: the findings of its examination, the worst first.
-import type { Finding, HealthRule, Severity } from 'espalier'
+import type { Finding, HealthRule, Severity, TensorSurvey } from 'espalier'
 import { useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { NoteItem } from '../pane/notes'
@@ -7,12 +7,16 @@ import { counted, formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 import { useExamination } from './examination'
 import { ExaminationStatus } from './examination-status'
+import { linkTo } from './finding-spot'
 import './health.css'
 
 interface HealthPaneProps {
   readonly file: OpenFile
-  onSelect(item: number): void
+  /** `fields` are of the link: what is shown of the node. */
+  onSelect(item: number, fields?: Readonly<Record<string, string>>): void
 }
+
+type Select = HealthPaneProps['onSelect']
 
 /** Findings of a rule that are listed at first, and added by "more". */
 const PAGE = 20
@@ -55,24 +59,40 @@ export function HealthPane({ file, onSelect }: HealthPaneProps) {
           {code.length > PAGE && <p class="quiet">The notes on the file list all.</p>}
         </section>
       )}
-      {[...byRule].map(([rule, findings]) => <RuleFindings key={rule} file={file} title={TITLES[rule]} findings={findings} onSelect={onSelect} />)}
+      {[...byRule].map(([rule, findings]) => <RuleFindings key={rule} file={file} title={TITLES[rule]} findings={findings} surveys={surveys} onSelect={onSelect} />)}
     </section>
   )
 }
 
-function RuleFindings({ file, title, findings, onSelect }: { file: OpenFile; title: string; findings: readonly Finding[]; onSelect: (item: number) => void }) {
+function RuleFindings({ file, title, findings, surveys, onSelect }: {
+  file: OpenFile
+  title: string
+  findings: readonly Finding[]
+  surveys: readonly TensorSurvey[]
+  onSelect: Select
+}) {
   const [listed, setListed] = useState(PAGE)
   const { severity } = findings[0]!
   return (
     <section class={`finding-group is-${severity}`}>
       <h2><span class={`severity is-${severity}`}>{severity}</span> {title} <span class="quiet">{findings.length > 1 && findings.length}</span></h2>
       <ul>
-        {findings.slice(0, listed).map(({ path, other, text }) => (
-          <li>
-            <Place file={file} path={path} onSelect={onSelect} />
-            <span>{visible(text)}{other !== undefined && <>{' '}<Place file={file} path={other} onSelect={onSelect} /></>}</span>
-          </li>
-        ))}
+        {findings.slice(0, listed).map((finding) => {
+          const { path, other, text } = finding
+          const show = (): void => {
+            const node = nodeAt(file, path)
+            if (node !== undefined) onSelect(node, linkTo(finding, surveys.find(({ tensor }) => tensor.path === path)))
+          }
+          return (
+            <li>
+              <Place file={file} path={path} onSelect={onSelect} />
+              <span>
+                {visible(text)}{other !== undefined && <>{' '}<Place file={file} path={other} onSelect={onSelect} /></>}{' '}
+                <button type="button" class="show" aria-label={`Show it in ${visible(path)}`} onClick={show}>Show it</button>
+              </span>
+            </li>
+          )
+        })}
       </ul>
       {findings.length > listed && <button type="button" onClick={() => setListed(listed + PAGE)}>Show more of {findings.length}</button>}
     </section>
@@ -80,7 +100,7 @@ function RuleFindings({ file, title, findings, onSelect }: { file: OpenFile; tit
 }
 
 /** A key path that leads to its node. */
-function Place({ file, path, onSelect }: { file: OpenFile; path: string; onSelect: (item: number) => void }) {
+function Place({ file, path, onSelect }: { file: OpenFile; path: string; onSelect: Select }) {
   return (
     <button
       type="button"

@@ -1,7 +1,7 @@
 // The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
 import type { Examination, Node } from 'espalier'
-import { useLinked } from '../data/linked'
+import { setLinked, useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
 import { useExamination } from '../health/examination'
 import { lazy } from '../ui/lazy'
@@ -57,9 +57,9 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
   const tab = tabs.some(({ id }) => id === wanted) ? wanted : 'node'
   useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const selectNode = ({ id }: Node): void => onSelect(id)
-  const showNode = (item: number): void => {
+  const showNode = (item: number, fields?: Readonly<Record<string, string>>): void => {
     onSelect(item)
-    setTab('node')
+    setLinked({ tab: '', ...fields }, 'replace')
     setTimeout(focusPane)
   }
   const selectNoted = (item: number): void => {

@@ -42,6 +42,18 @@ export function showing({ start, count }: Window, length: number, index: number)
   return index >= start + count ? within(index - count + 1, count, length) : { start, count }
 }
 
+/** Shorter axes are shown whole. */
+const SHORT = 128
+
+/** The windows around a region, so that it and its neighbours are seen. */
+export function windowsAround(region: Windows, whole: Windows): Windows {
+  const around = ({ start, count }: Window, { count: length }: Window): Window => {
+    const wanted = Math.max(count, SHORT / 2)
+    return length <= SHORT || count === length ? { start: 0, count: length } : within(start - Math.floor((wanted - count) / 2), wanted, length)
+  }
+  return { rows: around(region.rows, whole.rows), columns: around(region.columns, whole.columns) }
+}
+
 function within(start: number, count: number, length: number): Window {
   return { start: Math.min(Math.max(start, 0), length - count), count }
 }

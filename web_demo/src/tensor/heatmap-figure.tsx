@@ -21,12 +21,14 @@ export interface HeatCursor {
 }
 
 /** @param onCursor called with the grid that is drawn, and the cell's row and column in it */
-export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, domain, palette, profile, axisNames, isPanning, onWindows, onGrid, onCursor, onEnter, picture }: {
+export function HeatmapFigure({ plane, grid: read, down, across, windows, region, mode, domain, palette, profile, axisNames, isPanning, onWindows, onGrid, onCursor, onEnter, picture }: {
   plane: Plane
   grid: HeatGrid
   down: HeatProfile | undefined
   across: HeatProfile | undefined
   windows: Windows
+  /** The cells to mark. */
+  region: Windows | undefined
   mode: CellMode
   domain: Domain | undefined
   palette: Uint32Array
@@ -195,6 +197,13 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
           {hasCurves && across && <ColumnCurve profile={across} kind={profile} window={columns} x={LEFT} width={width} />}
           {hasCurves && across && <text x={LEFT + width + GAP + 2} y={CURVE - 3}>{PROFILES[profile]}</text>}
           {hasCurves && down && plane.rows > 1 && <RowCurve profile={down} kind={profile} window={rows} x={LEFT + width + GAP} y={top} height={height} />}
+          {region && (
+            <rect
+              class="heat-spot" x={Math.max(LEFT, xOf(region.columns.start)) - 2} y={Math.max(top, yOf(region.rows.start)) - 2}
+              width={Math.max(0, Math.min(LEFT + width, xOf(region.columns.start + region.columns.count)) - Math.max(LEFT, xOf(region.columns.start))) + 4}
+              height={Math.max(0, Math.min(top + height, yOf(region.rows.start + region.rows.count)) - Math.max(top, yOf(region.rows.start))) + 4}
+            />
+          )}
           {shown && !drag && (
             <rect
               class="heat-cursor" data-transient

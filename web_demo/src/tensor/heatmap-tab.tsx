@@ -2,6 +2,7 @@
 import type { Tensor } from 'espalier'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { isLocal, type OpenFile } from '../data/open-file.js'
+import type { Spot } from '../data/spot.js'
 import { ChartDownloads } from '../ui/chart-downloads.js'
 import { formatBytes } from '../ui/format.js'
 import { palette as paletteOf } from './colours.js'
@@ -12,7 +13,7 @@ import { HeatReadout, type HeatPoint } from './heat-readout.js'
 import { profileCsv } from './heat-csv.js'
 import type { HeatGrid } from './heat-grid.js'
 import { readHeat, type HeatRead } from './heat-read.js'
-import { moved, wholeOf, zoomed, type Windows } from './heat-windows.js'
+import { moved, wholeOf, windowsAround, zoomed, type Windows } from './heat-windows.js'
 import { HeatmapFigure } from './heatmap-figure.js'
 import { HeatmapLegend } from './heatmap-legend.js'
 import { FIRST_LOOK, HeatmapSettings, type HeatLook } from './heatmap-settings.js'
@@ -31,10 +32,12 @@ const REMOTE_BYTES = 16 << 20
 const REST = 150
 
 /** @param isShown whether the tab is the current one: reading stops when it is left */
-export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
+export function HeatmapTab({ tensor, file, view, spot, isShown, onView, onJump }: {
   tensor: Tensor
   file: OpenFile
   view: View
+  /** The place to show. */
+  spot: Spot | undefined
   isShown: boolean
   onView: (view: View) => void
   onJump: (index: number[]) => void
@@ -44,9 +47,13 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const shape = areFilters ? 'filters' : JSON.stringify(view)
   const plane = useMemo(() => (areFilters ? filterPlane(layout) : matrixPlane(layout, view)), [shape])
   const whole = wholeOf(plane)
-  const [zoom, setZoom] = useState<{ plane: string; windows: Windows }>()
   // A zoom does not apply to other axes, but to other indices of them.
   const axes = areFilters ? 'filters' : `${view.row},${view.column}`
+  const region = useMemo(() => spot && plane.regionOf(spot), [spot, plane])
+  const [zoom, setZoom] = useState<{ plane: string; windows: Windows }>()
+  useEffect(() => {
+    if (region) setZoom({ plane: axes, windows: windowsAround(region, whole) })
+  }, [spot, axes])
   const windows = zoom?.plane === axes ? zoom.windows : whole
   const show = (next: Windows | undefined): void => setZoom(next && { plane: axes, windows: next })
   const [look, setLook] = useState<HeatLook>(FIRST_LOOK)
@@ -157,7 +164,7 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
         <figure class="tensor-heatmap">
           <HeatReadout tensor={tensor} plane={plane} point={point} mode={mode} text={text} />
           <HeatmapFigure
-            plane={plane} grid={shown.grid} down={baseRead?.down} across={baseRead?.across} windows={windows}
+            plane={plane} grid={shown.grid} down={baseRead?.down} across={baseRead?.across} windows={windows} region={region}
             mode={mode} domain={domain} palette={palette} profile={profile} axisNames={axisNames} isPanning={isPanning}
             onWindows={show} onGrid={setDrawn} onCursor={(grid, cell) => setPoint(cell === undefined ? undefined : { grid, cell })}
             onEnter={(grid, cell) => {

@@ -1,5 +1,6 @@
 // A tensor laid out in two dimensions: as a matrix, or as a grid of filters.
 import type { SliceInput } from 'espalier'
+import type { Spot } from '../data/spot.js'
 import { chunksTouched } from './chunk-cost.js'
 import { CHUNK_BYTES, countOf, toSlice, type Layout, type Range } from './layout.js'
 import { indexAt, lengthOf, rangesOf, type View } from './view.js'
@@ -22,6 +23,8 @@ export interface Plane {
   readonly tile: { readonly rows: number; readonly columns: number } | undefined
   /** The tensor's index of a cell. */
   indexAt(row: number, column: number): number[]
+  /** The cells of a place in the tensor; undefined if it is at another index of an axis that is not shown. */
+  regionOf(spot: Spot): { readonly rows: Window; readonly columns: Window } | undefined
   part(rows: Range, columns: Range): Part
   /** The bytes to fetch for some rows and columns; it stops counting above `limit`. */
   cost(rows: Range, columns: Range, limit?: number): number
@@ -38,6 +41,11 @@ export function rangeOf({ start, count }: Window): Range {
   return { start, stop: start + count, step: 1 }
 }
 
+/** Number `index` of units of a length, or all. */
+function unitAt(index: number | undefined, length: number, all: number): Window {
+  return index === undefined ? { start: 0, count: all } : { start: index * length, count: length }
+}
+
 /** Two axes of a tensor, at one index of each other axis. */
 export function matrixPlane(layout: Layout, view: View): Plane {
   const isRowOuter = view.row < view.column
@@ -47,6 +55,10 @@ export function matrixPlane(layout: Layout, view: View): Plane {
     isRowOuter,
     tile: undefined,
     indexAt: (row, column) => indexAt(view, row, column),
+    regionOf(spot) {
+      const isElsewhere = spot.some((index, axis) => index !== undefined && axis !== view.row && axis !== view.column && index !== view.fixed[axis])
+      return isElsewhere ? undefined : { rows: unitAt(spot[view.row], 1, lengthOf(layout, view.row)), columns: unitAt(spot[view.column], 1, lengthOf(layout, view.column)) }
+    },
     part(rows, columns) {
       const [height, width] = [countOf(rows), countOf(columns)]
       return {
@@ -80,6 +92,10 @@ export function filterPlane(layout: Layout): Plane {
     isRowOuter: true,
     tile: { rows: height, columns: width },
     indexAt: (row, column) => [Math.floor(row / height), Math.floor(column / width), row % height, column % width],
+    regionOf: ([output, input, y, x]) => ({
+      rows: y === undefined ? unitAt(output, height, outputs * height) : unitAt((output ?? 0) * height + y, 1, outputs * height),
+      columns: x === undefined ? unitAt(input, width, inputs * width) : unitAt((input ?? 0) * width + x, 1, inputs * width),
+    }),
     part(rows, columns) {
       const [down, across] = [tiles(rows, height), tiles(columns, width)]
       const size = height * width

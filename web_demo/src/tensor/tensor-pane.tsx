@@ -1,8 +1,9 @@
 // The pane of one tensor.
 import type { Tensor } from 'espalier'
-import { useId, useState } from 'preact/hooks'
-import { useLinked } from '../data/linked.js'
+import { useEffect, useId, useMemo, useState } from 'preact/hooks'
+import { setLinked, useLinked } from '../data/linked.js'
 import type { OpenFile } from '../data/open-file.js'
+import { elementAt, formatSpot, parseSpot } from '../data/spot.js'
 import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
 import { lazy } from '../ui/lazy.js'
@@ -39,17 +40,27 @@ function Pane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: 
   const tab = tabs.includes(wanted) ? wanted : tabs[0]!
   // Tabs stay mounted once shown, with the data that they have read.
   const [seen, setSeen] = useState<ReadonlySet<Tab>>(new Set())
-  const [view, setView] = useState<View>(() => defaultView(layout))
-  const [place, setPlace] = useState<Place>({ row: 0, column: 0, marked: undefined })
+  const [at] = useLinked('at', '')
+  const spot = useMemo(() => parseSpot(at, layout.shape), [at])
+  const viewAtSpot = (view: View): View => (spot ? { ...view, fixed: spot.map((index, axis) => index ?? view.fixed[axis]!) } : view)
+  const placeAtSpot = ({ row, column }: View): Place => ({ row: around(spot?.[row]), column: around(spot?.[column]), marked: elementAt(spot) })
+  const [view, setView] = useState<View>(() => viewAtSpot(defaultView(layout)))
+  const [place, setPlace] = useState<Place>(() => placeAtSpot(view))
+  useEffect(() => {
+    if (!spot) return
+    setView(viewAtSpot)
+    // With some rows before it, so that its neighbours are visible.
+    setPlace(placeAtSpot(view))
+  }, [at])
   const choose = (next: Tab): void => {
     setTab(next)
     setSeen(new Set([...seen, tab, next]))
   }
   const jump = (index: number[]): void => {
-    setView({ ...view, fixed: index })
-    // With some rows before it, so that its neighbours are visible.
+    setSeen(new Set([...seen, tab, 'values'] as const))
+    setLinked({ at: formatSpot(index), view: 'values' }, 'push')
+    // Again to the same element, when the table was moved.
     setPlace({ row: around(index[view.row]), column: around(index[view.column]), marked: index })
-    choose('values')
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
@@ -60,7 +71,7 @@ function Pane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: 
   }
   const panels: { readonly [name in Tab]: () => preact.JSX.Element } = {
     statistics: () => <StatisticsTab tensor={tensor} file={file} files={files} onJump={jump} />,
-    heatmap: () => <HeatmapTab tensor={tensor} file={file} isShown={tab === 'heatmap'} view={view} onView={setView} onJump={jump} />,
+    heatmap: () => <HeatmapTab tensor={tensor} file={file} isShown={tab === 'heatmap'} view={view} spot={spot} onView={setView} onJump={jump} />,
     spectrum: () => <SpectrumTab tensor={tensor} isShown={tab === 'spectrum'} view={view} onView={setView} />,
     values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
     use: () => <UseTab tensor={tensor} file={file} />,

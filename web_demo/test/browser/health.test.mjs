@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { tensor, write } from 'espalier'
-import { drop, inEachBrowser, press, said, tree, violations } from './support/page.mjs'
+import { choose, drop, inEachBrowser, press, said, tree, violations } from './support/page.mjs'
 
 const LAYERS = 6
 
@@ -58,6 +58,42 @@ inEachBrowser((kind, browser) => {
     await press(page, 'Examine the tensors')
     await said(page, '.verdict', /2 faults/)
     await page.close()
+  })
+
+  test('a finding is shown at its place, and a link leads there again', async () => {
+    browser.site.made.set('/ill.espalier', file)
+    const page = await browser.visit('#url=ill.espalier')
+    await tree(page)
+    const show = async (path) => {
+      await page.click('#tab-health')
+      await page.click(`.finding-group [aria-label="Show it in ${path}"]`)
+    }
+    await page.click('#tab-health')
+    await press(page, 'Examine the tensors')
+    await said(page, '.verdict', /2 faults/)
+    await show('layers/0/q')
+    await said(page, '.tensor-marked', /^NaN$/)
+    assert.equal(await page.$eval('.tensor-marked', ({ title }) => title), '[3, 5]')
+    const link = await page.evaluate(() => location.hash)
+    assert.match(link, /&view=values&at=3\/5$/)
+    // A band of the heatmap, which the link has, too.
+    await show('layers/2/q')
+    await page.waitForSelector('.heat-spot')
+    assert.match(await page.evaluate(() => location.hash), /key=layers\/2\/q&view=heatmap&at=:\/7$/)
+    const [spot, canvas] = await page.$$eval('.heat-spot, .heat-picture canvas', (parts) => parts.map((part) => part.getBoundingClientRect()).map(({ width, height }) => ({ width, height })).sort((a, b) => a.width - b.width))
+    assert.ok(spot.width < canvas.width / 8 && spot.height >= canvas.height, JSON.stringify([spot, canvas]))
+    assert.deepEqual(await violations(page), [])
+    // It is of this tensor alone, and Back returns to it.
+    await choose(page, 'norm')
+    await page.waitForFunction(() => !location.hash.includes('at='))
+    await page.goBack()
+    await page.waitForFunction(() => location.hash.endsWith('at=:/7'))
+    await page.waitForSelector('.heat-spot')
+    await page.close()
+    const other = await browser.visit(link)
+    await said(other, '.tensor-marked', /^NaN$/)
+    assert.equal(await other.$eval('.tensor-marked', ({ title }) => title), '[3, 5]')
+    await other.close()
   })
 
   test('the table of all tensors sorts, filters and saves', async () => {

@@ -1,8 +1,10 @@
 import { defineConfig } from 'vite'
+import packed from './package.json' with { type: 'json' }
 
 // Relative addresses, so that the page works in any folder.
 export default defineConfig({
   base: './',
+  define: { ESPALIER_VERSION: JSON.stringify(packed.version) },
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact' },
   // Its files find core.wasm beside themselves; a copy elsewhere would not.
   optimizeDeps: { exclude: ['espalier'] },

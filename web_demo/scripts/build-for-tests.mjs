@@ -18,6 +18,7 @@ await build({
   splitting: true,
   format: 'esm',
   target: 'es2022',
+  define: { ESPALIER_VERSION: '"0.0.0-test"' },
   external: ['espalier', 'preact', 'preact/*'],
   logLevel: 'warning',
 })

@@ -96,6 +96,38 @@ inEachBrowser((kind, browser) => {
     await other.close()
   })
 
+  test('a report is saved that needs no page', async () => {
+    browser.site.made.set('/ill.espalier', file)
+    const page = await browser.visit('#url=ill.espalier')
+    await tree(page)
+    await page.click('#tab-health')
+    await press(page, 'Examine the tensors')
+    await said(page, '.verdict', /2 faults/)
+    await page.evaluate(() => {
+      globalThis.saved = []
+      const make = URL.createObjectURL
+      URL.createObjectURL = (blob) => {
+        globalThis.saved.push(blob)
+        return make.call(URL, blob)
+      }
+    })
+    await press(page, 'Save report')
+    await page.waitForFunction(() => globalThis.saved.length === 1)
+    const html = await page.evaluate(() => globalThis.saved[0].text())
+    await press(page, 'Save as Markdown')
+    await page.waitForFunction(() => globalThis.saved.length === 2)
+    assert.match(await page.evaluate(() => globalThis.saved[1].text()), /^# Report on ill\.espalier\n\n\*\*2 faults, 4 warnings\.\*\*\n/)
+    // On another machine, without the file: what it says is in it. Its links lead back to the places.
+    const other = await browser.visit('')
+    await other.setContent(html)
+    const text = await other.$eval('body', (body) => body.innerText)
+    for (const part of [/2 faults, 4 warnings/, /layers\/0\/q: 1 of 4,096 elements is NaN, the first at \[3, 5\]/, /Digest\s+[0-9a-f]{32}/, /by Espalier \d+\.\d/]) assert.match(text, part)
+    assert.equal((await other.$$('tbody tr')).length, 2 * LAYERS)
+    assert.match(await other.$eval('a', ({ href }) => href), /#url=.*ill\.espalier&key=layers\/0\/q&view=values&at=3\/5$/)
+    await other.close()
+    await page.close()
+  })
+
   test('the table of all tensors sorts, filters and saves', async () => {
     browser.site.made.set('/ill.espalier', file)
     const page = await browser.visit('#url=ill.espalier')

@@ -17,6 +17,7 @@ import type { RunSource } from './run/source'
 import { TreePane } from './tree/tree-pane'
 import { lazy, part, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
+import { useShortcuts } from './ui/shortcuts'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
 
@@ -25,6 +26,7 @@ const ProblemPage = lazy(async () => (await import('./open/problem-page')).Probl
 const CopyLink = lazy(async () => (await import('./open/copy-link')).CopyLink)
 const Welcome = lazy(async () => (await import('./open/welcome')).Welcome)
 const Hello = lazy(async () => (await import('./open/hello')).Hello)
+const Keys = lazy(async () => (await import('./ui/keys')).Keys)
 const RunPage = lazy(async () => (await import('./run/run-page')).RunPage)
 const runs = part(() => import('./run/source'))
 const folders = part(() => import('./open/folders'))
@@ -55,6 +57,7 @@ export function App() {
   // Until the page knows whether it opens something, an invitation to do so would only flash up.
   const [isStarting, setStarting] = useState(true)
   const [isHello, setHello] = useState(false)
+  const [areKeysShown, setKeysShown] = useState(false)
   const [isOfKey] = useState(() => /[#&]key=/.test(location.hash))
   const [run, setRun] = useState<RunSource>()
   const [isRunShown, setRunShown] = useState(false)
@@ -67,6 +70,8 @@ export function App() {
   const { current, opening, failure, add } = files
   const last = useRef(files)
   last.current = files
+  const hello = useRef(isHello)
+  hello.current = isHello
 
   const follow = useCallback(() => {
     void openLink(parseLink(location.hash)).finally(() => setStarting(false))
@@ -103,7 +108,15 @@ export function App() {
     mark('push')
     const file = await add(inputs, { beside, key })
     setRunShown(false)
-    if (file) setLinked(FRESH, 'replace')
+    if (file) {
+      setLinked(FRESH, 'replace')
+      // Whoever has a file of their own has seen the example.
+      const example = last.current.files.find(({ address }) => address === EXAMPLE)
+      if (example && hello.current && !inputs.some(isOfExample)) {
+        setHello(false)
+        last.current.close(example)
+      }
+    }
     else mark('replace')
     return file
   }, [])
@@ -208,6 +221,13 @@ export function App() {
     setTab('diff')
     showPane(true)
   }
+  useShortcuts({
+    '/': () => {
+      showPane(false)
+      setTimeout(() => document.querySelector<HTMLElement>('.filter input[type=search]')?.focus())
+    },
+    '?': () => setKeysShown(true),
+  })
   // On a narrow page, what a link names is in the pane.
   const isPaneShown = part === 'pane' || (part === '' && (tab !== 'node' || isOfKey))
   const problem = failure ?? listProblem
@@ -241,6 +261,7 @@ export function App() {
         )}
         {files.files.length > 1 && (tab !== 'diff' || isRunShown) && <button type="button" onClick={() => void compare()}>Compare</button>}
         {link && <CopyLink lacks={isRunShown ? undefined : current && current.address === undefined ? visible(current.name) : undefined} />}
+        <button type="button" class="plain keys-button" title="What keys do (?)" onClick={() => setKeysShown(true)}>Keys</button>
         <ThemeSwitch />
       </header>
       <main class={isOver ? 'is-over' : ''}>
@@ -287,9 +308,14 @@ export function App() {
           void open([EXAMPLE])
         }} />}
       </main>
+      {areKeysShown && <Keys onClose={() => setKeysShown(false)} />}
       {current && !isRunShown && <Meter key={current.number} checkpoint={current.checkpoint} />}
     </>
   )
+}
+
+function isOfExample(input: Input): boolean {
+  return input === EXAMPLE || input === EXAMPLE_LATER
 }
 
 /** Whether all of these files are ones that an open local file lacks. */

@@ -45,6 +45,9 @@ const ADVICE: Readonly<Record<string, string>> = {
   range_not_supported: 'Use a server that answers Range requests (espalier view does), or fetch the whole file.',
   io_error: 'Check the connection and the address. If the file is on another server, that server must allow this page to read it (CORS).',
   invalid_argument: 'Check the address.',
+  padding_corrupt: 'No tensor is affected. Copy it again if you need to know why it changed.',
+  elements_missing: 'Write it again with the program that made it, in a form that the message names.',
+  worker_failed: 'Reload the page, and try again.',
 }
 
 /** Makes a problem from any thrown value. */
@@ -55,6 +58,15 @@ export function problemOf(error: unknown): Problem {
     code: known?.code,
     offset: known?.offset === undefined ? undefined : String(known.offset),
     path: known?.path,
-    advice: ADVICE[known?.code ?? ''] ?? (error instanceof TypeError ? 'Check the address.' : 'Reload the page, and try again.'),
+    advice: adviceFor(error),
   }
+}
+
+function adviceFor(error: unknown): string {
+  if (!(error instanceof EspalierError)) return error instanceof TypeError ? 'Check the address.' : 'Reload the page, and try again.'
+  const { code, message } = error
+  // A copy of it would run the same.
+  if (code === 'foreign_invalid' && message.includes('nothing was run')) return 'Do not load it with its own program either.'
+  if (code.startsWith('map_')) return 'Choose another key map, or none: the message names the rule.'
+  return ADVICE[code] ?? 'The message says what to do.'
 }

@@ -46,6 +46,32 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('a slash goes to the filter, and a question mark shows the keys', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    const isInFilter = () => page.evaluate(() => document.activeElement.matches('.filter input[type=search]'))
+    await page.keyboard.press('/')
+    await page.waitForFunction(() => document.activeElement.matches('.filter input[type=search]'))
+    // Where one types, both are letters.
+    await page.keyboard.type('/a?')
+    assert.equal(await page.$eval('.filter input[type=search]', ({ value }) => value), '/a?')
+    assert.equal(await page.$('dialog'), null)
+    await press(page, 'clear filter')
+    // In the tree, too, which otherwise looks for names.
+    await tree(page)
+    await page.focus('[role=treegrid] [tabindex="0"]')
+    await page.keyboard.press('?')
+    await page.waitForSelector('dialog[open]')
+    assert.match(await page.$eval('dialog', (dialog) => dialog.innerText), /filter the tree by name/)
+    assert.deepEqual(await violations(page), [])
+    await page.keyboard.press('Escape')
+    await page.waitForFunction(() => !document.querySelector('dialog'))
+    assert.equal(await isInFilter(), false)
+    await page.keyboard.press('/')
+    await page.waitForFunction(() => document.activeElement.matches('.filter input[type=search]'))
+    await page.close()
+  })
+
   test('the row with the focus stays in the page wherever one scrolls', async () => {
     const page = await browser.visit('#url=tests/data/digits/digits.safetensors')
     await tree(page)

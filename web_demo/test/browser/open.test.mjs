@@ -18,6 +18,10 @@ inEachBrowser((kind, browser) => {
     assert.deepEqual(await violations(page), [])
     await page.waitForNetworkIdle()
     assert.deepEqual(browser.site.requests.filter((request) => /example-/.test(request)), [], 'the other steps wait until they are asked for')
+    // A file of one's own takes its place.
+    await drop(page, [['digits.safetensors', readFileSync(digits)]])
+    await page.waitForFunction(() => [...document.querySelectorAll('.files li button:first-child')].map(({ textContent }) => textContent).join() === 'digits.safetensors')
+    assert.equal(await page.$('.hello'), null)
     assert.deepEqual(page.faults, [])
     await page.close()
   })

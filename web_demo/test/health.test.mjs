@@ -5,7 +5,7 @@ import { layerSeries } from '../build/health/layer-series.js'
 import { COLUMNS, toCsv } from '../build/health/survey-columns.js'
 
 const survey = (path, values = {}) => ({
-  tensor: { path, dtype: 'f32', shape: [2, 3], elements: 6, node: { id: 1 } },
+  tensor: { path, dtype: 'f32', shape: [2, 3], elements: 6, byteLength: 24, node: { id: 1 } },
   finite: 6, zeros: 0, nan: 0, inf: 0, min: -1, max: 2, mean: 0.5, std: 1, norm: 3, rms: 1.5, sizes: [1, 2, 3, 4], saturated: 0, deadRows: 0, deadColumns: 0,
   ...values,
 })
@@ -23,7 +23,7 @@ test('the table as CSV has every digit, and no formulas', () => {
   const csv = toCsv([survey('=cmd("x")', { mean: 1 / 3, nan: 2 }), survey('a', { finite: 0, min: undefined })])
   const [head, first, second] = csv.split('\r\n')
   assert.equal(head.split(',')[0], 'path')
-  assert.ok(first.startsWith('"\'=cmd(""x"")","f32","[2, 3]",6,-1,2,0.3333333333333333,'))
+  assert.ok(first.startsWith('"\'=cmd(""x"")","f32","[2, 3]",6,24,-1,2,0.3333333333333333,'))
   assert.equal(second.split(',').filter((cell) => cell === '').length, 9)
   assert.equal(csv.split('\r\n').length, 4)
 })

@@ -1,7 +1,7 @@
 // The columns of the table of all tensors.
 import type { TensorSurvey } from 'espalier'
 import { shortNumber } from '../ui/chart-number'
-import { formatExact, formatShape } from '../ui/format'
+import { formatBytes, formatExact, formatShape } from '../ui/format'
 
 /** A column: how it reads, and what it is sorted by. */
 export interface SurveyColumn {
@@ -35,6 +35,7 @@ function count(id: string, name: string, title: string, value: (survey: TensorSu
 export const COLUMNS: readonly SurveyColumn[] = [
   { id: 'dtype', name: 'Type', title: 'Type of the elements', value: ({ tensor }) => tensor.dtype, text: ({ tensor }) => tensor.dtype },
   { id: 'shape', name: 'Shape', title: 'Elements along each axis; sorted by their product', value: ({ tensor }) => tensor.elements, text: ({ tensor }) => formatShape(tensor.shape) },
+  { id: 'bytes', name: 'Bytes', title: 'Bytes of the elements', value: ({ tensor }) => tensor.byteLength, text: ({ tensor }) => formatBytes(tensor.byteLength) },
   number('min', 'Min', 'Least finite element', ({ min }) => min),
   number('max', 'Max', 'Greatest finite element', ({ max }) => max),
   number('mean', 'Mean', 'Mean of the finite elements', ({ mean }) => mean),

@@ -78,7 +78,7 @@ def trials(targets, dtype):
 def judged(findings, target, baseline):
     names = (target, target.replace("~", "~0").replace("/", "~1"))  # a flat name has no levels
     at_target = [finding for finding in serious(findings)
-                 if target in (finding["tensor"], finding["partner"]) or finding["rule"] == "missing" and finding["text"].startswith(names)]
+                 if target in (finding["tensor"], finding["partner"]) or finding["rule"] == "missing" and finding["path"] in names]
     elsewhere = [finding for finding in serious(findings) if finding not in at_target
                  and (finding["severity"], finding["rule"], finding["tensor"] or finding["path"]) not in baseline]
     new = [finding for finding in at_target if (finding["severity"], finding["rule"], finding["tensor"] or finding["path"]) not in baseline]

@@ -495,15 +495,23 @@ class Doctor(Writing):
         base = self.file("step_1.safetensors")
         gone = self.tensors.pop("layers.6.norm.weight")
         file = self.file("step_2.safetensors")
-        missing = [("warning", "missing", "layers.6.norm.weight", "is missing")]
+        missing = [("warning", "missing", "layers.6.norm.weight", "is missing, and 7 layers like it have it, such as")]
 
         def findings(*args):
             return [(f["severity"], f["rule"], f["path"], f["text"]) for f in self.json("doctor", *args, expect=None)["findings"]]
         # The other layers tell, and another checkpoint does.
-        self.assertEqual(findings(file), [("warning", "missing", "layers.6.q.weight", "layers.6.norm.weight is missing, and 7 layers like it have it, such as")])
+        self.assertEqual(findings(file), missing)
         self.assertEqual(findings(file, "--since", base), missing)
         self.assertEqual(findings("--run", self.new("step_")), missing)
         self.assertEqual(self.code, CHECK_FAILED)
+        # It was lost before, and another one is new: that is no finding of the layers any more.
+        lost = self.tensors.pop("layers.2.q.weight")
+        newer = self.file("step_3.safetensors")
+        text = self.text("doctor", newer, "--since", file, expect=CHECK_FAILED)
+        self.assertIn("new  warning layers.2.q.weight: is missing [missing]", text)
+        self.tensors["layers.2.q.weight"] = lost
+        # An unset variable is no checkpoint.
+        self.run_cli("doctor", newer, "--since", "", expect=USAGE)
         # What was not chosen is not missing.
         self.text("doctor", file, "*.q.weight")
         self.text("doctor", file, "*.q.weight", "--since", base)

@@ -218,8 +218,9 @@ TEST_CASE("each fault is found, and nothing else") {
   SUBCASE("a tensor that one layer lacks") {
     model.remove("layers/5/norm/bias");
     const Finding found = model.only(HealthRule::kMissing);
-    CHECK(found.path == "layers/5/q_proj/weight");
-    CHECK(found.text == "layers/5/norm/bias is missing, and 11 layers like it have it, such as");
+    CHECK(found.severity == Severity::kWarning);
+    CHECK(found.path == "layers/5/norm/bias");
+    CHECK(found.text == "is missing, and 11 layers like it have it, such as");
     CHECK(found.other == "layers/0/norm/bias");
   }
   SUBCASE("two tensors that one expert lacks") {
@@ -232,12 +233,14 @@ TEST_CASE("each fault is found, and nothing else") {
     }
     model.remove("layers/3/experts/2/w1");
     model.remove("layers/3/experts/2/w3");
-    const Finding found = model.only(HealthRule::kMissing);
-    CHECK(found.path == "layers/3/experts/2/w2");
-    CHECK(found.text ==
-          "layers/3/experts/2/w1 and 1 other are missing, and 5 layers like it have them, such as");
+    const std::vector<Finding> found = model.findings();
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].path == "layers/3/experts/2/w1");
+    CHECK(found[1].path == "layers/3/experts/2/w3");
+    CHECK(found[1].text == "is missing, and 5 layers like it have it, such as");
+    CHECK(found[1].other == "layers/3/experts/0/w3");
   }
-  SUBCASE("a layer that a stack lacks") {
+  SUBCASE("a layer that a stack lacks: as a module without tensors") {
     for (const char* name : {"q_proj/weight", "norm/weight", "norm/bias"}) {
       model.remove("layers/5/" + std::string(name));
     }
@@ -247,8 +250,36 @@ TEST_CASE("each fault is found, and nothing else") {
                                {noise(64 * 48, 0.02F, layer + 1000), {64, 48}}});
     }
     const Finding found = model.only(HealthRule::kMissing);
-    CHECK(found.path == "layers/6/q_proj/weight");
-    CHECK(found.text == "all of layers/5 is missing, and 11 others like it are there");
+    CHECK(found.severity == Severity::kNote);
+    CHECK(found.path == "layers/5");
+    CHECK(found.text == "all of it is missing, and 11 others like it are there");
+  }
+  SUBCASE("an escaped name, one of many bytes that is cut, and one of many numbers") {
+    const std::string names[] = {"enc~1blocks~1#~1", std::string(520, 'e') + "/#/",
+                                 "net1/v2/stage3/wav2vec2/x5/y6/layers/#/"};
+    for (const std::string& name : names) {
+      Model other;
+      other.tensors.clear();
+      for (unsigned layer = 0; layer < 8; ++layer) {
+        std::string at = name;
+        at.replace(at.find('#'), 1, std::to_string(layer));
+        for (const char* end : {"a", "b"}) {
+          if (layer == 3 && *end == 'b') continue;
+          other.tensors.push_back({at + end, {Floats(16, 1), {16}}});
+        }
+      }
+      const std::vector<Finding> found = other.findings();
+      CAPTURE(name);
+      // A path that is cut names no layer.
+      if (name.size() > HealthCheck::kMostPathBytes) {
+        CHECK(found.empty());
+        continue;
+      }
+      REQUIRE(found.size() == 1);
+      std::string lost = name;
+      lost.replace(lost.find('#'), 1, "3");
+      CHECK(found[0].path == lost + "b");
+    }
   }
   SUBCASE("a layer that is the copy of another") {
     for (const char* name : {"k_proj/weight", "v_proj/weight"}) {
@@ -658,6 +689,14 @@ TEST_CASE("numbers of steps that few of a kind have") {
   CHECK(steps(3, 900, "step")[0].severity == Severity::kNote);
   CHECK(steps(5, 900, "index").empty());
   CHECK(steps(5, 999.5, "step").empty());
+}
+
+TEST_CASE("numbers of one module are of several purposes") {
+  HealthCheck check;
+  for (const char* name : {"fake_quant_enabled", "observer_enabled", "step_size", "zero_point"}) {
+    check.add(0, std::string("0/quant/") + name, survey_of({*name == 'z' ? 0.F : 1.F}, {1}));
+  }
+  CHECK(check.findings().empty());
 }
 
 TEST_CASE("modules may have the names of moments") {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
+#include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
 #include "espalier/health/finding.h"
 #include "espalier/notes.h"
@@ -63,12 +65,6 @@ struct DoctorOptions {
     }
     return std::nullopt;
   }
-};
-
-// What is kept of the checkpoint to compare with.
-struct Before {
-  std::vector<Finding> findings;
-  std::vector<std::string> tensors;
 };
 
 // A checkpoint and what was found in it.
@@ -142,7 +138,7 @@ class Doctor {
       auto examined = examine_file(options_.since, patterns, common);
       if (!examined) return tl::unexpected<Failure>(std::move(examined.error()));
       before_ = {std::move(examined->examination.findings),
-                 tensor_paths(examined->file.checkpoint(), examined->nodes)};
+                 tensor_names(examined->file.checkpoint(), examined->nodes)};
     }
     return *before_;
   }
@@ -170,13 +166,12 @@ class Doctor {
       if (!before) return tl::unexpected<Failure>(std::move(before.error()));
       diagnosis.since = shown_name(options_.since);
       find_missing(diagnosis.findings, before->tensors, examined->file.state());
-      compare_findings(diagnosis.findings, std::move(before->findings), examined->file.state(),
-                       ignores);
+      compare_findings(diagnosis.findings, std::move(*before), examined->file.state(), ignores);
     }
     if (options_.run) {
       find_missing(diagnosis.findings, so_far_, examined->file.state());
-      for (std::string& path : tensor_paths(examined->file.checkpoint(), examined->nodes)) {
-        if (known_.insert(path).second) so_far_.push_back(std::move(path));
+      for (auto& names : tensor_names(examined->file.checkpoint(), examined->nodes)) {
+        if (known_.insert(names.front()).second) so_far_.push_back(std::move(names));
       }
     }
     for (ToldFinding& told : diagnosis.findings) {
@@ -247,6 +242,14 @@ class Doctor {
     }
     if (is_text) {
       history.print(out_, options_.listing());
+      for (const IgnoreList* const list : *lists) {
+        std::uint64_t matches = 0;
+        for (const IgnoreEntry& entry : list->entries) matches += entry.matches;
+        if (list->is_beside) {
+          out_.print("{}: {} ignored, over all steps\n", escaped(list->name),
+                     counted(matches, "finding"));
+        }
+      }
       out_.print("{}: {}\n", escaped(run), history.summary());
     } else if (options_.common.json) {
       json.end_array();
@@ -261,19 +264,23 @@ class Doctor {
 
   // For other programs, a finding is one of the first checkpoint that has it.
   void tell_history(const RunHistory& history) {
-    std::size_t count = 0;
+    std::map<HealthRule, std::size_t> counts;
     for (const RunFinding* const kept : history.findings()) {
       const std::string text = path_text(kept->finding.path) + ": " + finding_text(kept->finding) +
                                "; " + history.when(*kept);
       if (options_.format == "sarif") {
         sarif_.add_result(kept->file, {kept->finding}, text);
-      } else if (++count <= kShownOfRule || options_.all) {
+      } else if (options_.common.quiet && kept->finding.severity == Severity::kNote) {
+        continue;
+      } else if (++counts[kept->finding.rule] <= kShownOfRule || options_.all) {
         print_annotation(out_, kept->file, kept->finding, text);
       }
     }
     if (options_.format == "sarif") return;
-    if (count > kShownOfRule && !options_.all) {
-      out_.write(log_line(fmt::format("{} more findings: use --all", count - kShownOfRule)));
+    for (const auto& [rule, count] : counts) {
+      if (count <= kShownOfRule || options_.all) continue;
+      out_.write(log_line(
+          fmt::format("{} more of {}: use --all", count - kShownOfRule, health_rule_name(rule))));
     }
     if (const std::string nan = history.nan_text(); !nan.empty()) out_.write(log_line(nan));
     out_.write(log_line(options_.file + ": " + history.summary()));
@@ -331,7 +338,7 @@ class Doctor {
   SarifReport sarif_;
   IgnoreLists ignores_;
   std::optional<Before> before_;
-  std::vector<std::string> so_far_;  // tensors of the steps of a run
+  TensorNames so_far_;  // tensors of the steps of a run
   std::unordered_set<std::string> known_;
 };
 
@@ -384,6 +391,8 @@ void add_doctor(CLI::App& app, Action& action) {
                    "Say what is new since this checkpoint, and what is gone; only new findings "
                    "make the exit code 1")
       ->type_name("FILE")
+      ->check(
+          [](const std::string& name) { return std::string(name.empty() ? "it is empty" : ""); })
       ->excludes(run);
   command
       ->add_option(

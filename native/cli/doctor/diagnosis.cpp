@@ -53,51 +53,81 @@ std::uint64_t Diagnosis::hidden_by(const IgnoreList& list) const {
   });
 }
 
-std::vector<std::string> tensor_paths(const Checkpoint& checkpoint,
-                                      std::span<const std::uint32_t> nodes) {
-  std::vector<std::string> tensors;
+TensorNames tensor_names(const Checkpoint& checkpoint, std::span<const std::uint32_t> nodes) {
+  TensorNames names;
+  std::unordered_map<std::uint32_t, std::size_t> places;
   const NodePaths paths(checkpoint);
   for (const std::uint32_t number : nodes) {
-    if (NodeRef(&checkpoint.catalog(), number).tensor()) tensors.push_back(paths.path(number));
+    const auto tensor = NodeRef(&checkpoint.catalog(), number).tensor();
+    if (!tensor) continue;
+    const auto [place, is_new] = places.try_emplace(tensor->number(), names.size());
+    if (is_new) names.emplace_back();
+    names[place->second].push_back(HealthCheck::shown_path(paths.path(number)));
   }
-  return tensors;
+  return names;
 }
 
-void find_missing(std::vector<ToldFinding>& findings, const std::vector<std::string>& tensors,
+void find_missing(std::vector<ToldFinding>& findings, const TensorNames& tensors,
                   const NodeRef& state) {
   std::unordered_set<std::string> present;
   for (const auto [path, node] : Walk(state)) {
-    if (node.size() == 0) present.emplace(path);
+    if (node.size() == 0) present.insert(HealthCheck::shown_path(path));
   }
   std::vector<std::string_view> missing;
-  for (const std::string& path : tensors) {
-    if (!present.contains(path)) missing.push_back(path);
+  for (const auto& names : tensors) {
+    const bool is_there = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return present.contains(name);
+    });
+    if (!is_there) missing.push_back(names.front());
   }
-  // The finding of a layer that lacks it says less.
-  const auto is_named = [&](const ToldFinding& told) {
-    return told.finding.rule == HealthRule::kMissing &&
-           std::any_of(missing.begin(), missing.end(),
-                       [&](std::string_view path) { return told.finding.text.starts_with(path); });
+  std::unordered_set<std::string> told;
+  std::vector<std::string> layers;  // of which all is missing
+  for (const ToldFinding& known : findings) {
+    if (known.finding.rule != HealthRule::kMissing) continue;
+    told.insert(known.finding.path);
+    if (known.finding.other.empty()) layers.push_back(known.finding.path);
+  }
+  const auto is_below = [](std::string_view path, const std::string& layer) {
+    return path.size() > layer.size() && path.starts_with(layer) &&
+           (path[layer.size()] == '.' || path[layer.size()] == '/');
   };
-  findings.erase(std::remove_if(findings.begin(), findings.end(), is_named), findings.end());
+  const auto is_of_layer = [&](std::string_view path) {
+    return std::any_of(layers.begin(), layers.end(),
+                       [&](const std::string& layer) { return is_below(path, layer); });
+  };
   const bool are_few = missing.size() * kOneOfMissing <= tensors.size();
+  const Severity severity = are_few ? Severity::kWarning : Severity::kNote;
+  for (ToldFinding& known : findings) {
+    Finding& finding = known.finding;
+    if (finding.rule != HealthRule::kMissing || !finding.other.empty()) continue;
+    // Its tensors were there before, so it is no number of a module without any.
+    if (std::any_of(missing.begin(), missing.end(),
+                    [&](std::string_view path) { return is_below(path, finding.path); })) {
+      finding.severity = std::max(finding.severity, severity);
+    }
+  }
   for (const std::string_view path : missing) {
+    if (told.contains(std::string(path)) || is_of_layer(path)) continue;
     Finding& finding = findings.emplace_back().finding;
     finding.rule = HealthRule::kMissing;
-    finding.severity = are_few ? Severity::kWarning : Severity::kNote;
+    finding.severity = severity;
     finding.path = path;
     finding.text = "is missing";
   }
 }
 
-void compare_findings(std::vector<ToldFinding>& findings, std::vector<Finding> before,
-                      const NodeRef& state, const IgnoresOfFile& ignores) {
-  std::unordered_map<std::string, bool> is_examined;  // of each node that is no container
+void compare_findings(std::vector<ToldFinding>& findings, Before before_all, const NodeRef& state,
+                      const IgnoresOfFile& ignores) {
+  std::vector<Finding>& before = before_all.findings;
+  std::unordered_set<std::string> unexamined;  // tensors of the other checkpoint
+  for (const auto& names : before_all.tensors) unexamined.insert(names.begin(), names.end());
   for (const auto [path, node] : Walk(state)) {
-    if (node.size() == 0) is_examined.emplace(path, node.kind() != Kind::kPlaceholder);
+    if (node.size() == 0 && node.kind() != Kind::kPlaceholder) {
+      unexamined.erase(HealthCheck::shown_path(path));
+    }
   }
   for (const ToldFinding& told : findings) {
-    if (told.finding.rule == HealthRule::kUnreadable) is_examined[told.finding.path] = false;
+    if (told.finding.rule == HealthRule::kUnreadable) unexamined.insert(told.finding.path);
   }
   std::map<std::pair<HealthRule, std::string_view>, std::size_t> places;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -120,11 +150,8 @@ void compare_findings(std::vector<ToldFinding>& findings, std::vector<Finding> b
     Finding& finding = before[i];
     // What is ignored says nothing when it is gone.
     if (is_met[i] || ignores.match(finding)) continue;
-    // A path that was cut is none of a node.
-    const auto node = is_examined.find(finding.path);
-    const bool is_gone = finding.path.size() >= HealthCheck::kMostPathBytes ||
-                         finding.rule == HealthRule::kUnreadable ||
-                         (node != is_examined.end() && node->second);
+    const bool is_gone =
+        finding.rule == HealthRule::kUnreadable || !unexamined.contains(finding.path);
     findings.push_back({std::move(finding), is_gone ? Standing::kGone : Standing::kOpen});
   }
 }

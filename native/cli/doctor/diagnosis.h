@@ -63,20 +63,29 @@ struct Diagnosis {
   std::uint64_t hidden_by(const IgnoreList& list) const;
 };
 
-/// Key paths of chosen tensors and placeholders, in their order.
-std::vector<std::string> tensor_paths(const Checkpoint& checkpoint,
-                                      std::span<const std::uint32_t> nodes);
+/// The key paths of each chosen tensor or placeholder, as findings have them: several, if it is
+/// tied.
+using TensorNames = std::vector<std::vector<std::string>>;
+TensorNames tensor_names(const Checkpoint& checkpoint, std::span<const std::uint32_t> nodes);
 
-/// Appends a finding for each of `tensors` that is not in `state`: warnings if nine of ten are
-/// there, or else notes, for then it is another model, or another part of one.
-void find_missing(std::vector<ToldFinding>& findings, const std::vector<std::string>& tensors,
+/// Appends a finding for each of `tensors` of which `state` has no name: warnings if nine of ten
+/// are there, or else notes, for then it is another model, or another part of one. What a finding
+/// of the layers tells, is not told again.
+void find_missing(std::vector<ToldFinding>& findings, const TensorNames& tensors,
                   const NodeRef& state);
+
+/// The checkpoint to compare with.
+struct Before {
+  std::vector<Finding> findings;
+  TensorNames tensors;
+};
 
 /// Says which of `findings` are new since `before`, and appends those that are gone. Ignored ones
 /// are compared, too. Findings are the same if they are of one rule at one key path; a checkpoint
-/// has at most one such finding. What is not examined in `state` may still have its finding.
-void compare_findings(std::vector<ToldFinding>& findings, std::vector<Finding> before,
-                      const NodeRef& state, const IgnoresOfFile& ignores);
+/// has at most one such finding. A finding of a tensor that `state` lacks, or that was not read, is
+/// open.
+void compare_findings(std::vector<ToldFinding>& findings, Before before, const NodeRef& state,
+                      const IgnoresOfFile& ignores);
 
 }  // namespace espalier::cli
 

@@ -66,6 +66,7 @@ void RunHistory::add(const RunStep& step, const Diagnosis& diagnosis) {
     ++kept.steps;
   }
   if (!nan_.empty() && !has_nan && !without_nan_) without_nan_ = place;
+  if (without_nan_ && has_nan && !nan_again_) nan_again_ = place;
   if (!nan.paths.empty()) nan_.push_back(std::move(nan));
 }
 
@@ -91,7 +92,10 @@ std::string RunHistory::when(const RunFinding& finding) const {
   text += unknown_before(finding.first);
   if (finding.steps < span)
     text += fmt::format(", but only at {} of {} steps", finding.steps, span);
-  if (!finding.is_still_there) text += fmt::format(", gone at {}", steps_[place(finding.last) + 1]);
+  if (!finding.is_still_there) {
+    const std::uint64_t next = steps_[place(finding.last) + 1];
+    text += fmt::format(", gone at {}{}", next, unknown_before(next));
+  }
   if (finding.last_text != finding_text(finding.finding)) {
     text += fmt::format("; at step {}: {}", finding.last, finding.last_text);
   }
@@ -121,6 +125,7 @@ std::string RunHistory::nan_text() const {
                        fmt::format("it had spread to {} more: {}", more.size(), paths_text(more)));
   }
   if (without_nan_) later.emplace_back(*without_nan_, "there was none");
+  if (nan_again_) later.emplace_back(*nan_again_, "it was back");
   std::sort(later.begin(), later.end());
   for (const auto& [place, what] : std::span(later).first(std::min(later.size(), kNamedLater))) {
     text += fmt::format("; at step {}{}, {}", steps_[place], unknown_before(steps_[place]), what);

@@ -75,6 +75,7 @@ class RunHistory {
   std::vector<std::uint64_t> failed_;
   std::vector<NanStep> nan_;
   std::set<std::string> nan_paths_;         // of all nan_
+  std::optional<std::size_t> nan_again_;    // the first place after without_nan_ with NaN
   std::optional<std::size_t> without_nan_;  // the first place in steps_ after the first of nan_
 };
 

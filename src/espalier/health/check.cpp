@@ -13,23 +13,6 @@
 namespace espalier {
 namespace {
 
-// Keeps the beginning and the end of a long path, cut between characters. Its hash is in the
-// middle: findings of two paths that differ there alone would count as one.
-std::string shortened(std::string_view path) {
-  if (path.size() <= HealthCheck::kMostPathBytes) return std::string(path);
-  const std::string hash = to_hex(hash128(as_bytes(path)));
-  const std::string cut = "[...#" + hash.substr(0, 16) + "]";
-  const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
-  std::size_t head = (HealthCheck::kMostPathBytes - cut.size()) / 2;
-  std::size_t tail = path.size() - head;
-  while (head > 0 && continues(head)) --head;
-  while (tail < path.size() && continues(tail)) ++tail;
-  std::string text(path.substr(0, head));
-  text += cut;
-  text += path.substr(tail);
-  return text;
-}
-
 // "a/b" for "a~1b", as key paths escape a '/' in a key.
 std::string unescaped(std::string_view path) {
   std::string name;
@@ -100,16 +83,36 @@ std::vector<Finding> without_effects(std::vector<Finding> all) {
 
 }  // namespace
 
+// Keeps the beginning and the end of a long path, cut between characters. Its hash is in the
+// middle: findings of two paths that differ there alone would count as one.
+std::string HealthCheck::shown_path(std::string_view path) {
+  if (path.size() <= kMostPathBytes) return std::string(path);
+  const std::string hash = to_hex(hash128(as_bytes(path)));
+  const std::string cut = "[...#" + hash.substr(0, 16) + "]";
+  const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
+  std::size_t head = (kMostPathBytes - cut.size()) / 2;
+  std::size_t tail = path.size() - head;
+  while (head > 0 && continues(head)) --head;
+  while (tail < path.size() && continues(tail)) ++tail;
+  std::string text(path.substr(0, head));
+  text += cut;
+  text += path.substr(tail);
+  return text;
+}
+
 void HealthCheck::add(std::uint64_t number, std::string_view path, TensorSurvey survey) {
   Examinee examinee;
-  examinee.path = shortened(path);
+  examinee.path = shown_path(path);
   examinee.name = unescaped(examinee.path);
   if (is_scale_name(examinee.name)) {
     const std::size_t end = examinee.name.size() - last_segment(examinee.name).size();
     scaled_.insert(examinee.name.substr(0, end));
   }
   examinee.survey = std::move(survey);
-  add_layer_parts(path, static_cast<std::uint32_t>(tensors_.size()), parts_);
+  // A path that was cut has other places.
+  const bool is_whole = examinee.path == path;
+  add_layer_parts(
+      path, is_whole ? static_cast<std::uint32_t>(tensors_.size()) : LayerPart::kNoTensor, parts_);
   anchors_ += examinee.survey.anchors.size();
   tensors_.push_back({number, std::move(examinee)});
   while (anchors_ > kMostAnchors) thin_anchors();
@@ -131,7 +134,7 @@ void HealthCheck::thin_anchors() {
 }
 
 void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
-  unreadable_.push_back({shortened(path), std::move(reason)});
+  unreadable_.push_back({shown_path(path), std::move(reason)});
   add_present(path);
 }
 
@@ -142,10 +145,10 @@ void HealthCheck::add_number(std::string_view path, double value) {
     if (nan_numbers_.size() == kMostNumbers) {
       ++further_nans_;
     } else {
-      nan_numbers_.push_back(shortened(path));
+      nan_numbers_.push_back(shown_path(path));
     }
   } else if (is_step_name(path) && counters_.size() < kMostNumbers) {
-    counters_.push_back({shortened(path), value});
+    counters_.push_back({shown_path(path), value});
   }
 }
 

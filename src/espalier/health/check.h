@@ -29,6 +29,9 @@ class HealthCheck {
   /// more, the first are.
   static constexpr std::size_t kMostNumbers = 10000;
 
+  /// A path as findings have it: one of more bytes is cut in the middle, where a hash of it is.
+  static std::string shown_path(std::string_view path);
+
   /// A tensor. `number` is its place among all, which may come in any order. Its name is the key
   /// path of its first node.
   void add(std::uint64_t number, std::string_view path, TensorSurvey survey);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostDigits = 9;
 // Numbers of a path that may be those of layers: a hostile path has hundreds.
-constexpr std::size_t kMostNumbersOfPath = 4;
+constexpr std::size_t kMostNumbersOfPath = 8;
 
 bool is_digit_of_layer(char c) { return c >= '0' && c <= '9'; }
 
@@ -20,8 +20,10 @@ void add_layer_parts(std::string_view path, std::uint32_t tensor, std::vector<La
   std::size_t end = 0;
   for (std::size_t numbers = 0; numbers < kMostNumbersOfPath; ++numbers) {
     std::size_t begin = end;
-    while (begin < path.size() && !is_digit_of_layer(path[begin])) ++begin;
-    if (begin == path.size()) return;
+    // An escape has a digit that is none of the name: "a~15" is "a/5".
+    while (begin < path.size() && !is_digit_of_layer(path[begin]))
+      begin += path[begin] == '~' ? 2 : 1;
+    if (begin >= path.size()) return;
     end = begin;
     while (end < path.size() && is_digit_of_layer(path[end])) ++end;
     if (end - begin > kMostDigits) continue;

@@ -4,8 +4,6 @@
 #include <tuple>
 #include <vector>
 
-#include "espalier/base/counted.h"
-#include "espalier/health/check.h"
 #include "espalier/health/layers.h"
 #include "espalier/health/rules.h"
 #include "espalier/health/wording.h"
@@ -73,11 +71,7 @@ class Layers {
  private:
   const std::string& path_of(const LayerPart& part) const { return cohort_[part.tensor].path; }
 
-  // A path that was cut has other places.
-  bool is_examined(const LayerPart& part) const {
-    return part.tensor != LayerPart::kNoTensor &&
-           path_of(part).size() < HealthCheck::kMostPathBytes;
-  }
+  static bool is_examined(const LayerPart& part) { return part.tensor != LayerPart::kNoTensor; }
 
   // The path that a part has in another layer.
   std::string path_in(const LayerPart& part, std::uint32_t layer) const {
@@ -141,29 +135,24 @@ class Layers {
   // A layer whose parts are some of the usual ones. One with others, too, is of another kind.
   void judge_layer(const Layer& layer, const std::vector<const LayerPart*>& examples,
                    const std::vector<const Layer*>& alike) {
-    const LayerPart* beside = first_of(layer);
-    if (beside == nullptr) return;
-    const LayerPart* first = nullptr;
-    std::size_t missing = 0;
+    if (first_of(layer) == nullptr) return;
+    std::vector<const LayerPart*> missing;
     auto own = layer.begin;
     auto usual = alike.front()->begin;
     for (const LayerPart* example : examples) {
       const std::uint64_t rest = usual++->rest;
       if (own != layer.end && own->rest == rest) {
         ++own;
-        continue;
+      } else if (example != nullptr) {
+        missing.push_back(example);
       }
-      if (example == nullptr) continue;
-      ++missing;
-      if (first == nullptr || example->tensor < first->tensor) first = example;
     }
-    if (own != layer.end || first == nullptr) return;
-    found_.add(HealthRule::kMissing, Severity::kWarning, path_of(*beside),
-               path_in(*first, layer.begin->layer) +
-                   (missing > 1 ? " and " + counted(missing - 1, "other") + " are" : " is") +
-                   " missing, and " + grouped(alike.size()) + " layers like it have " +
-                   (missing > 1 ? "them" : "it") + ", such as",
-               std::nullopt, path_of(*first));
+    if (own != layer.end) return;
+    for (const LayerPart* example : missing) {
+      found_.add(HealthRule::kMissing, Severity::kWarning, path_in(*example, layer.begin->layer),
+                 "is missing, and " + grouped(alike.size()) + " layers like it have it, such as",
+                 std::nullopt, path_of(*example));
+    }
   }
 
   void judge_gap(const std::vector<Layer>& layers, const std::vector<const LayerPart*>& examples) {
@@ -178,11 +167,12 @@ class Layers {
       if (layers[i].begin->layer == missing) continue;
       const LayerPart* beside = first_of(layers[i]);
       if (beside == nullptr) return;
+      // Numbered modules without tensors, such as a Dropout among blocks, leave the same gap.
       const std::string path = path_in(*beside, missing);
       const std::size_t rest = path_of(*beside).size() - beside->end;
-      found_.add(HealthRule::kMissing, Severity::kWarning, path_of(*beside),
-                 "all of " + path.substr(0, path.size() - rest) + " is missing, and " +
-                     grouped(layers.size()) + " others like it are there");
+      found_.add(
+          HealthRule::kMissing, Severity::kNote, path.substr(0, path.size() - rest),
+          "all of it is missing, and " + grouped(layers.size()) + " others like it are there");
     }
   }
 

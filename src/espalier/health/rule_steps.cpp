@@ -35,7 +35,10 @@ void judge_steps(const std::vector<Counter>& counters, Findings& found) {
   for (const Counter& counter : all) paths.emplace_back(counter.path);
   std::map<std::uint64_t, std::vector<const Counter*>> kinds;
   const std::vector<PathKind> kind_of = find_kinds(paths);
-  for (std::size_t i = 0; i < all.size(); ++i) kinds[kind_of[i].id].push_back(&all[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    // Numbers of one module are of several purposes.
+    if (!kind_of[i].is_end_open) kinds[kind_of[i].id].push_back(&all[i]);
+  }
   for (const auto& [kind, group] : kinds) {
     std::map<double, std::size_t> counts;
     for (const Counter* counter : group) ++counts[counter->value];

@@ -74,7 +74,8 @@ function RuleFindings({ file, title, findings, surveys, onSelect }: {
         {findings.slice(0, listed).map((finding) => {
           const { path, other, text } = finding
           const show = (): void => {
-            const node = nodeAt(file, path)
+            // What is missing has no node, but one like it has.
+            const node = nodeAt(file, path) ?? (other === undefined ? undefined : nodeAt(file, other))
             if (node !== undefined) onSelect(node, linkTo(finding, surveys.find(({ tensor }) => tensor.path === path)))
           }
           return (
@@ -104,6 +105,7 @@ async function saveReport(file: OpenFile, result: Examination, form: 'html' | 'm
 
 /** A key path that leads to its node. */
 function Place({ file, path, onSelect }: { file: OpenFile; path: string; onSelect: Select }) {
+  if (nodeAt(file, path) === undefined) return <span class="path">{visible(path)}</span>
   return (
     <button
       type="button"

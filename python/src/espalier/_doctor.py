@@ -29,8 +29,8 @@ class Finding(NamedTuple):
     rule: str
     """The rule's name, such as "nan" or "dead_rows": docs/health.md lists them."""
     path: str
-    """The key path of the tensor, or of the first one; of more than 512 bytes, the beginning and the end, with a hash between them.
-    Exact: escape it before you print it."""
+    """The key path of the tensor, or of the first one; of "missing", the one that it would have. Of more than 512 bytes, the beginning
+    and the end, with a hash between them. Exact: escape it before you print it."""
     other: str
     """The key path of another tensor that it is about, or empty."""
     text: str

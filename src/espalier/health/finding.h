@@ -65,7 +65,7 @@ std::string_view severity_name(Severity severity);
 struct Finding {
   HealthRule rule = HealthRule::kNan;
   Severity severity = Severity::kNote;
-  /// The key path of the tensor, or of the first one.
+  /// The key path of the tensor, or of the first one; of kMissing, the one that it would have.
   std::string path;
   /// Of another tensor that it is about; often empty.
   std::string other;

@@ -22,7 +22,7 @@ const RULES = [
 export interface Finding {
   readonly rule: HealthRule
   readonly severity: Severity
-  /** The key path of the tensor, or of the first one. */
+  /** The key path of the tensor, or of the first one; of `missing`, the one that it would have. */
   readonly path: string
   /** The key path of another tensor that it is about: the text ends before it. */
   readonly other: string | undefined

@@ -459,7 +459,7 @@ class Doctor(Writing):
         self.assertEqual([s["step"] for s in document["steps"] if "failure" in s], [300])
         run = self.sarif("--run", self.new("run"), expect=BAD_INPUT)
         self.assertFalse(run["invocations"][0]["executionSuccessful"])
-        # What was first at a step may have been at the one before it, which nobody knows.
+        # Step 300 was not examined, so what step 400 shows may be older: the text says so.
         self.assertIn("; since step 400 (step 300 could not be examined)\n", text)
         self.assertIn("; at step 400 (step 300 could not be examined), it had spread to 2 more: ", text)
         # A finding that comes and goes.

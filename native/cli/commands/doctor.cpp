@@ -200,8 +200,9 @@ class Doctor {
   Outcome run_on_steps() {
     const std::string& run = options_.file;
     for (const std::string& pattern : options_.patterns) {
+      // Many folders are called "model", and so are many keys.
       std::error_code ignored;
-      if (!std::filesystem::exists(pattern, ignored)) continue;
+      if (!std::filesystem::is_directory(pattern, ignored) || !find_steps(pattern)) continue;
       return refuse(pattern, "--run takes one folder; call doctor for each run");
     }
     auto lists = ignores_.of(run, !options_.no_ignore_file);
@@ -344,9 +345,8 @@ class Doctor {
 
 std::string rules_and_exit_codes() {
   std::string text =
-      "Exit codes: 0 nothing as bad as --fail-on says, whatever is printed; 1 such a finding; 2 "
-      "and "
-      "more: an error, see `espalier --help`. Rules:";
+      "Exit codes: 0 no finding as bad as --fail-on says; 1 such a finding; 2 or more: an error, "
+      "see `espalier --help`. Rules:";
   for (std::size_t i = 0; i < kHealthRules; ++i) {
     text += std::string(i == 0 ? " " : ", ") +
             std::string(health_rule_name(static_cast<HealthRule>(i)));

@@ -81,33 +81,27 @@ void find_missing(std::vector<ToldFinding>& findings, const TensorNames& tensors
     if (!is_there) missing.push_back(names.front());
   }
   std::unordered_set<std::string> told;
-  std::vector<std::string> layers;  // of which all is missing
-  for (const ToldFinding& known : findings) {
-    if (known.finding.rule != HealthRule::kMissing) continue;
-    told.insert(known.finding.path);
-    if (known.finding.other.empty()) layers.push_back(known.finding.path);
+  std::unordered_map<std::string, std::size_t> layers;  // of which all is missing: their findings
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const Finding& finding = findings[i].finding;
+    if (finding.rule != HealthRule::kMissing) continue;
+    told.insert(finding.path);
+    if (finding.other.empty()) layers.emplace(finding.path, i);
   }
-  const auto is_below = [](std::string_view path, const std::string& layer) {
-    return path.size() > layer.size() && path.starts_with(layer) &&
-           (path[layer.size()] == '.' || path[layer.size()] == '/');
-  };
-  const auto is_of_layer = [&](std::string_view path) {
-    return std::any_of(layers.begin(), layers.end(),
-                       [&](const std::string& layer) { return is_below(path, layer); });
-  };
   const bool are_few = missing.size() * kOneOfMissing <= tensors.size();
   const Severity severity = are_few ? Severity::kWarning : Severity::kNote;
-  for (ToldFinding& known : findings) {
-    Finding& finding = known.finding;
-    if (finding.rule != HealthRule::kMissing || !finding.other.empty()) continue;
-    // Its tensors were there before, so it is no number of a module without any.
-    if (std::any_of(missing.begin(), missing.end(),
-                    [&](std::string_view path) { return is_below(path, finding.path); })) {
-      finding.severity = std::max(finding.severity, severity);
-    }
-  }
   for (const std::string_view path : missing) {
-    if (told.contains(std::string(path)) || is_of_layer(path)) continue;
+    bool is_told = told.contains(std::string(path));
+    for (std::size_t end = path.find_first_of("./"); end != std::string_view::npos && !is_told;
+         end = path.find_first_of("./", end + 1)) {
+      const auto layer = layers.find(std::string(path.substr(0, end)));
+      if (layer == layers.end()) continue;
+      // Its tensors were there before, so it is no number of a module without any.
+      Severity& of_layer = findings[layer->second].finding.severity;
+      of_layer = std::max(of_layer, severity);
+      is_told = true;
+    }
+    if (is_told) continue;
     Finding& finding = findings.emplace_back().finding;
     finding.rule = HealthRule::kMissing;
     finding.severity = severity;

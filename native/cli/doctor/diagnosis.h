@@ -68,9 +68,10 @@ struct Diagnosis {
 using TensorNames = std::vector<std::vector<std::string>>;
 TensorNames tensor_names(const Checkpoint& checkpoint, std::span<const std::uint32_t> nodes);
 
-/// Appends a finding for each of `tensors` of which `state` has no name: warnings if nine of ten
-/// are there, or else notes, for then it is another model, or another part of one. What a finding
-/// of the layers tells, is not told again.
+/// Appends a finding for each tensor of another checkpoint that `state` has under none of its
+/// names. They are warnings if nine of ten tensors are there. With fewer it is another model, or
+/// another part of one, and they are notes. A tensor that has such a finding already gets no second
+/// one, and neither does one of a missing layer.
 void find_missing(std::vector<ToldFinding>& findings, const TensorNames& tensors,
                   const NodeRef& state);
 

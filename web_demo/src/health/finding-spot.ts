@@ -1,6 +1,7 @@
 // Where a finding is seen: a tab of its tensor, and a place in it.
 import type { Finding, HealthRule, TensorSurvey } from 'espalier'
 import { formatSpot, type Spot } from '../data/spot'
+import { unravel } from '../tensor/index-text'
 
 /** What `at` counts. Rules that are not here have no place. */
 const UNITS: { readonly [rule in HealthRule]?: 'element' | 'row' | 'column' } = {
@@ -21,17 +22,13 @@ export function linkTo({ rule, at }: Finding, survey: TensorSurvey | undefined):
 
 /** Rows are the indices of the first axes, columns those of the others: of all but the last one, or of convolutions of all but the first. */
 function spotAt(unit: 'element' | 'row' | 'column', at: number, { tensor: { shape }, rows, columns }: TensorSurvey): Spot | undefined {
-  if (unit === 'element') return indices(at, shape)
+  if (unit === 'element') return unravel(at, shape)
   const split = shape.findIndex((_, axis) => product(shape.slice(0, axis + 1)) === rows && product(shape.slice(axis + 1)) === columns) + 1
   if (split === 0) return undefined
   const [down, across] = [shape.slice(0, split), shape.slice(split)]
-  return unit === 'row' ? [...indices(at, down), ...across.map(() => undefined)] : [...down.map(() => undefined), ...indices(at, across)]
+  return unit === 'row' ? [...unravel(at, down), ...across.map(() => undefined)] : [...down.map(() => undefined), ...unravel(at, across)]
 }
 
 function product(lengths: readonly number[]): number {
   return lengths.reduce((a, b) => a * b, 1)
-}
-
-function indices(position: number, shape: readonly number[]): number[] {
-  return shape.map((length, axis) => Math.floor(position / product(shape.slice(axis + 1))) % length)
 }

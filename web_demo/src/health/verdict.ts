@@ -1,4 +1,4 @@
-// What is said of the findings of a file.
+// The titles of findings, their groups, and the sentence that counts them.
 import type { Finding, HealthRule, Severity } from 'espalier'
 import { counted } from '../ui/format'
 

@@ -134,17 +134,17 @@ class Figures(Cli):
             scale = layer + 1
             self.add(f"model.layers.{layer}.q", "F32", [3.0, 4.0], [3.0, 4.0 + scale])
             self.add(f"model.layers.{layer}.k.w", "F32", [1.0, 0.0], [1.0, 0.5])
-            self.add(f"model.layers.{layer}.steps", "F32", [1e6], [2e6])
+            self.add(f"model.layers.{layer}.gate", "F32", [1e6], [2e6])
         self.add("model.embed", "F32", [1.0] * 4, [1.0] * 4)
         self.add("count", "I64", [100], [200])
         stat = self.stat("--sort", "norm")
         layers = {one["path"]: one for one in stat["layers"]}
         self.assertEqual([one["path"] for one in stat["layers"]],
-                         ["", "model.layers.2", "model.layers.1", "model.layers.0"])
+                         ["model.layers.2", "model.layers.1", "model.layers.0", ""])  # "count" is no weight
         for layer in range(3):
             found = layers[f"model.layers.{layer}"]
             self.assertEqual(found["tensors"], 3)
-            # Steps are single numbers.
+            # Single numbers, such as steps, are left out.
             self.check(found, figures([3.0, 4.0, 1.0, 0.0], [3.0, 5.0 + layer, 1.0, 0.5]))
         self.check(layers[""], figures([100], [200]))
         self.assertEqual((stat["total"]["tensors"], stat["total"]["elements"]), (10, 12))
@@ -184,6 +184,39 @@ class Figures(Cli):
         self.assertEqual(text.count("which --top 0 shows"), 2)
         self.assertNotIn("l.1", text)
         self.assertEqual(self.text("diff", *self.files(), "--stat", "-q", expect=CHECK_FAILED), "")
+
+    def test_weights_come_first(self):
+        for i in range(4):
+            self.add(f"model.{i}.w", "F32", [3.0, 4.0], [3.0, 4.0 + 2.0**i / 8])
+            self.add(f"optimizer.state.{i}.exp_avg", "F32", [1.0, 1.0], [-9.0, 1.0])
+        self.add("rng", "I64", [1, 2], [3, 4])
+        stat = self.stat()
+        self.assertEqual([one["part"] for one in stat["tensors"]], ["weights"] * 4 + ["optimizer"] * 4 + ["rest"])
+        self.assertEqual([(one["path"], one["times_median"]) for one in stat["tensors"][:4]],
+                         [("model.3.w", 2), ("model.2.w", 1), ("model.1.w", 0.5), ("model.0.w", 0.25)])
+        self.assertIsNone(stat["tensors"][-1]["times_median"])
+        self.assertEqual([(one["part"], one["tensors"], one["elements"]) for one in stat["parts"]],
+                         [("weights", 4, 8), ("optimizer", 4, 8), ("rest", 1, 2)])
+        self.assertEqual((stat["total"]["tensors"], stat["total"]["elements"]), (9, 18))
+        self.assertEqual([(one["part"], one["path"]) for one in stat["layers"]][::4],
+                         [("weights", "model.3"), ("optimizer", "optimizer.state.0"), ("rest", "")])
+        lines = self.text("diff", *self.files(), "--stat", expect=CHECK_FAILED).splitlines()
+        self.assertEqual([line for line in lines if line.endswith("changed tensors") or line.endswith("changed tensor")],
+                         ["weights: 4 changed tensors", "optimizer: 4 changed tensors", "rest: 1 changed tensor"])
+        self.assertEqual(lines[2].split()[:3], ["0.2", "2", "1"])
+
+    def test_structure_comes_first(self):
+        self.add("w", "F32", [1.0, 2.0], [1.0, 3.0])
+        self.contents["a"] += [("t", "F32", [2, 3], bytes(24)), ("gone", "F32", [1], bytes(4))]
+        self.contents["b"] += [("t", "F32", [3, 2], bytes(24))]
+        lines = self.text("diff", *self.files(), "--stat", expect=CHECK_FAILED).splitlines()
+        self.assertEqual(lines[:4], ["~ t: shape [2, 3] -> [3, 2] (transposed?)", "- gone: tensor f32 [1]", "",
+                                     "relative  ||delta||  ||A||  ||B||  max|delta|  changed    cosine  tensor"])
+        self.assertEqual(lines[-1], "1 changed tensor, 2 differences of structure; 0 tensors equal")
+        lines = self.text("diff", *self.files(), "--stat", "--top", "1", expect=CHECK_FAILED).splitlines()
+        self.assertEqual((lines[0][:3], lines[1]), ("~ t", ""))
+        self.assertEqual(lines[-1], "1 changed tensor, 1 difference of structure, 1 other difference, which diff without --stat "
+                                    "lists; 0 tensors equal")
 
     def test_not_finite_has_a_column(self):
         self.add("x", "F32", [1.0, 2.0], [1.0, math.inf])

@@ -160,12 +160,16 @@ std::uint64_t tensors_with_bytes(const Checkpoint& checkpoint) {
 std::vector<ChangedTensor> changed_tensors(const Report& report, const Side& a, const Side& b) {
   std::vector<ChangedTensor> changed;
   std::map<TensorNumbers, std::size_t> known;
+  const std::vector<StatePart> parts = state_parts(a.checkpoint);
   for (const Difference& difference : report.state) {
     if (difference.change != Change::kData) continue;
     const TensorNumbers numbers = tensors_of(difference, a.checkpoint, b.checkpoint);
     const auto [at, is_new] = known.try_emplace(numbers, changed.size());
     if (is_new) {
-      changed.push_back({{}, a.checkpoint.tensor(numbers.first), report.data.at(numbers).delta});
+      changed.push_back({{},
+                         a.checkpoint.tensor(numbers.first),
+                         parts[difference.a],
+                         report.data.at(numbers).delta});
     }
     changed[at->second].nodes.push_back(difference.a);
   }
@@ -224,6 +228,14 @@ std::string data_text(const TensorRef& tensor, const DataDiff& diff, const Toler
   return text;
 }
 
+// Elements of a transposed tensor are not compared: the files hold them in another order.
+std::string shapes_text(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
+  const bool is_transposed =
+      a.size() == b.size() && std::equal(a.begin(), a.end(), b.rbegin(), b.rend());
+  return fmt::format("shape {} -> {}{}", shape_text(a), shape_text(b),
+                     is_transposed ? " (transposed?)" : "");
+}
+
 class TextPrinter {
  public:
   TextPrinter(Output& out, const Side& a, const Side& b, const Report& report,
@@ -251,6 +263,9 @@ class TextPrinter {
         return node_text(a_.node(difference.a), totals_a_);
       case Change::kOnlyInB:
         return node_text(b_.node(difference.b), totals_b_);
+      case Change::kShape:
+        return shapes_text(a_.node(difference.a).tensor()->shape(),
+                           b_.node(difference.b).tensor()->shape());
       case Change::kKeyOrder:
         return "the keys are in another order";
       case Change::kData: {
@@ -276,8 +291,6 @@ class TextPrinter {
         return scalar_text(node, kMaxShownBytes);
       case Change::kDType:
         return dtype_text(*node.tensor());
-      case Change::kShape:
-        return shape_text(node.tensor()->shape());
       case Change::kAxisNames:
         return "[" + axis_names_text(*node.tensor(), kMaxMentionBytes) + "]";
       case Change::kTie:
@@ -296,6 +309,32 @@ class TextPrinter {
   SubtreeTotals totals_b_;
 };
 
+// Whether the two trees have no tensors there that could be compared.
+bool is_structural(const Difference& difference) {
+  switch (difference.change) {
+    case Change::kOnlyInA:
+    case Change::kOnlyInB:
+    case Change::kKind:
+    case Change::kDType:
+    case Change::kShape:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The structural differences of the state that --stat lists before its figures.
+std::vector<const Difference*> structural_rows(const Report& report,
+                                               const RankingOptions& options) {
+  const std::uint64_t top = options.top.value_or(kTopInText);
+  std::vector<const Difference*> rows;
+  for (const Difference& difference : report.state) {
+    if (top > 0 && rows.size() >= top) break;
+    if (is_structural(difference)) rows.push_back(&difference);
+  }
+  return rows;
+}
+
 // The last line: what was found, and whether it rests on recorded hashes.
 std::string conclusion(const Report& report, const DiffCommandOptions& options) {
   constexpr std::string_view kTrusting = "equal by recorded hashes, not verified";
@@ -306,12 +345,14 @@ std::string conclusion(const Report& report, const DiffCommandOptions& options) 
   if (options.stat) {
     const std::size_t tensors = report.data.size();
     text = counted(tensors, "changed tensor");
-    const auto others = static_cast<std::size_t>(
-        std::count_if(report.state.begin(), report.state.end(),
-                      [](const Difference& one) { return one.change != Change::kData; }));
-    if (others + report.metadata.size() > 0) {
-      text += ", " + counted(others + report.metadata.size(), "other difference") +
-              ", which diff without --stat lists";
+    const std::size_t listed = structural_rows(report, options.ranking).size();
+    const auto others = static_cast<std::size_t>(std::count_if(
+                            report.state.begin(), report.state.end(),
+                            [](const Difference& one) { return one.change != Change::kData; })) -
+                        listed + report.metadata.size();
+    if (listed > 0) text += ", " + counted(listed, "difference") + " of structure";
+    if (others > 0) {
+      text += ", " + counted(others, "other difference") + ", which diff without --stat lists";
     }
   }
   if (is_trusting) {
@@ -325,6 +366,10 @@ std::string conclusion(const Report& report, const DiffCommandOptions& options) 
 void print_text(Output& out, const DiffCommandOptions& options, const Side& a, const Side& b,
                 const Report& report) {
   if (options.stat) {
+    const auto structural = structural_rows(report, options.ranking);
+    TextPrinter printer(out, a, b, report, options.tolerance);
+    for (const Difference* difference : structural) printer.print(*difference, "");
+    if (!structural.empty()) out.put('\n');
     print_ranking(out, changed_tensors(report, a, b), a.paths, options.ranking);
   } else {
     TextPrinter printer(out, a, b, report, options.tolerance);
@@ -554,7 +599,8 @@ void add_diff(CLI::App& app, Action& action) {
                     "hashes count as equal unread");
   CLI::Option* stat = command->add_flag(
       "--stat", options->stat,
-      "Show how far each changed tensor and each layer moved, largest change first");
+      "Show what differs in structure, then how far each changed tensor and each layer moved: "
+      "weights first, then the optimizer's and the rest, largest change first");
   command
       ->add_option(
           "--sort", options->ranking.order,
@@ -566,9 +612,10 @@ void add_diff(CLI::App& app, Action& action) {
       ->type_name("relative|norm|changed|max|cosine|path")
       ->needs(stat);
   command
-      ->add_option("--top", options->ranking.top,
-                   "The number of tensors and of layers that --stat shows, 0 for all; by default, "
-                   "text has 20, and JSON all")
+      ->add_option(
+          "--top", options->ranking.top,
+          "The number of tensors and of layers that --stat shows of each part, 0 for all; by "
+          "default, text has 20 of the weights and 5 of the others, and JSON all")
       ->check(CLI::Range(0, 1'000'000'000).description(""))
       ->type_name("N")
       ->needs(stat);

@@ -13,17 +13,6 @@
 namespace espalier {
 namespace {
 
-// "a/b" for "a~1b", as key paths escape a '/' in a key.
-std::string unescaped(std::string_view path) {
-  std::string name;
-  name.reserve(path.size());
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const bool is_escape = path.substr(i, 2) == "~0" || path.substr(i, 2) == "~1";
-    name += !is_escape ? path[i] : path[++i] == '1' ? '/' : '~';
-  }
-  return name;
-}
-
 // What a finding explains of its tensor: those are not told beside it.
 struct Explains {
   HealthRule cause;

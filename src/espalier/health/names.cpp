@@ -48,6 +48,16 @@ bool is_one_of(std::string_view segment, std::initializer_list<std::string_view>
 
 }  // namespace
 
+std::string unescaped(std::string_view path) {
+  std::string name;
+  name.reserve(path.size());
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const bool is_escape = path.substr(i, 2) == "~0" || path.substr(i, 2) == "~1";
+    name += !is_escape ? path[i] : path[++i] == '1' ? '/' : '~';
+  }
+  return name;
+}
+
 void for_each_segment(std::string_view path, const std::function<void(std::string_view)>& visit) {
   while (!path.empty()) {
     const std::size_t end = std::min(path.find_first_of("/."), path.size());

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace espalier {
@@ -30,6 +31,9 @@ bool is_scale_name(std::string_view path);
 
 /// The last segment.
 std::string_view last_segment(std::string_view path);
+
+/// "a/b" for "a~1b", as key paths escape a '/' in a key.
+std::string unescaped(std::string_view path);
 
 /// Calls `visit` with each segment.
 void for_each_segment(std::string_view path, const std::function<void(std::string_view)>& visit);

@@ -43,6 +43,7 @@
 
 namespace espalier {
 struct Difference;
+enum class StatePart : std::uint8_t;
 struct Tables;
 }  // namespace espalier
 
@@ -484,6 +485,9 @@ ESPALIER_ABI Diff* espalier_diff(Tree* a, Tree* b);
 /// The differences are valid as long as the diff.
 ESPALIER_ABI void espalier_diff_info(Diff* diff, DiffInfo* out);
 ESPALIER_ABI void espalier_diff_free(Diff* diff);
+/// The part of the state that each node belongs to, by its number: a StatePart. Valid as long as
+/// the tree.
+ESPALIER_ABI const StatePart* espalier_parts(Tree* tree);
 
 // Key maps (core-map.wasm)
 // -------------------------------------------------------------------------

@@ -15,6 +15,8 @@ namespace espalier::abi {
 // wasm/src/core/diff.ts reads these bytes.
 static_assert(sizeof(DiffInfo) == 16);
 static_assert(sizeof(espalier::Difference) == 12 && sizeof(Change) == 1);
+// wasm/src/api/parts.ts has the names in this order.
+static_assert(sizeof(StatePart) == 1 && static_cast<int>(StatePart::kRest) == 2);
 static_assert(offsetof(espalier::Difference, a) == 4 && offsetof(espalier::Difference, b) == 8);
 
 class Diff {
@@ -45,5 +47,10 @@ void espalier_diff_info(Diff* diff, DiffInfo* out) {
 }
 
 void espalier_diff_free(Diff* diff) { delete diff; }
+
+const StatePart* espalier_parts(Tree* tree) {
+  if (tree->parts.empty()) tree->parts = state_parts(tree->checkpoint);
+  return tree->parts.data();
+}
 
 }  // namespace espalier::abi

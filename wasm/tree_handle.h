@@ -17,6 +17,7 @@
 #include "espalier/bytes.h"
 #include "espalier/checkpoint.h"
 #include "espalier/format/access.h"
+#include "espalier/health/state_parts.h"
 #include "espalier/read/totals.h"
 
 namespace espalier::abi {
@@ -60,6 +61,7 @@ class Tree {
   std::vector<std::uint32_t> key_ends;  // likewise
   std::vector<Text> axis_names;         // of the last espalier_tensor()
   std::optional<SubtreeTotals> totals;  // since the first espalier_totals()
+  std::vector<StatePart> parts;         // since the first espalier_parts()
 
  private:
   std::vector<std::uint32_t> parents_;

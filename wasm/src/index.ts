@@ -8,6 +8,7 @@ export type { KeyMapInput, MapOptions, Mapped, MappedLora, MapTarget, MapWork } 
 export type { Examination, ExamineOptions, TensorSurvey, Unexamined } from './api/examine.js'
 export type { Finding, HealthRule, Severity } from './engine/surveying.js'
 export type { Comparison, Difference } from './api/compare.js'
+export type { StatePart, StateParts } from './api/parts.js'
 export type { Change } from './core/diff.js'
 export type { TensorWithData } from './api/read-all.js'
 export { List } from './api/list.js'

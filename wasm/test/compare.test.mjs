@@ -56,6 +56,18 @@ test('the nodes of a difference are those of the two checkpoints', async () => {
   assert.equal(equalTensors, 4)
 })
 
+test('weights, optimizer and the rest', async () => {
+  const ckpt = await open(await write({
+    model: { w: tensor({ dtype: 'f32', shape: [2, 1], data: f32(1, 2) }), 'bn.running_mean': f32(1, 2) },
+    optimizer: { state: new Map([[0, { exp_avg: f32(1, 2), step: f32(3) }]]) }, rng: Uint8Array.of(1, 2), step: 7,
+  }))
+  const parts = await ckpt.parts()
+  assert.deepEqual(
+    ['model/w', 'model/bn.running_mean', 'optimizer/state/0/exp_avg', 'optimizer/state/0/step', 'rng', 'step'].map((path) => parts.of(ckpt.get(path))),
+    ['weights', 'rest', 'optimizer', 'optimizer', 'rest', 'rest'],
+  )
+})
+
 test('what cannot be compared', async () => {
   const a = await open(await write(A))
   await assert.rejects(a.compare({}), { code: 'invalid_argument' })

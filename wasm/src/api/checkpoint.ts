@@ -5,6 +5,7 @@ import type { RunOptions } from '../engine/run.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { Comparison } from './compare.js'
+import type { StateParts } from './parts.js'
 import type { Examination, ExamineOptions, Leaf } from './examine.js'
 import { loadComparison, loadExamination, loadMapping, loadReadAll, loadVerification } from '../later.js'
 import type { KeyMapInput, Mapped, MapOptions } from './map.js'
@@ -230,6 +231,15 @@ export class Checkpoint {
   async compare(other: Checkpoint, { signal }: Pick<RunOptions, 'signal'> = {}): Promise<Comparison> {
     if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'pass another open checkpoint')
     return (await loadComparison()).compare(this.#opened, other.#opened, signal)
+  }
+
+  /**
+   * Tells which tensors are weights, which belong to the optimizer and which are neither, by their paths and shapes. Reads
+   * nothing.
+   * @throws EspalierError io_error if the full core cannot be loaded; out_of_memory
+   */
+  async parts({ signal }: Pick<RunOptions, 'signal'> = {}): Promise<StateParts> {
+    return (await loadComparison()).partsOf(this.#opened, signal)
   }
 
   /**

@@ -6,6 +6,8 @@ import { List } from './list.js'
 import { Node } from './node.js'
 import type { Opened } from './opened.js'
 
+export { partsOf } from './parts.js'
+
 /** A difference. `a` or `b` is missing if only the other file has the node. */
 export interface Difference {
   readonly change: Change

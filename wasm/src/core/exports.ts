@@ -47,6 +47,7 @@ export interface CoreExports {
   espalier_diff(a: number, b: number): number
   espalier_diff_info(diff: number, out: number): void
   espalier_diff_free(diff: number): void
+  espalier_parts(tree: number): number
 
   espalier_key_maps(out: number): void
   espalier_mapping(): number

@@ -13,7 +13,7 @@ import { layerOf } from '../build/data/layer.js'
 import { jobOf, measure, splitJobs } from '../build/diff/measure.js'
 import { pairsOf } from '../build/diff/pairs.js'
 import { partsOf } from '../build/diff/parts.js'
-import { rank } from '../build/diff/ranking.js'
+import { rank, rowsOf } from '../build/diff/ranking.js'
 import { summaryOf } from '../build/diff/summary.js'
 import { native } from './support/native.mjs'
 
@@ -101,7 +101,7 @@ test('parts cover each element once', () => {
 /** All figures of two open checkpoints. */
 async function rankingOf(a, b, order = 'relative') {
   const found = await findDifferences(a, b)
-  const pairs = pairsOf(found.listed)
+  const pairs = pairsOf(found)
   const measured = new Map()
   await measure(pairs.map((pair) => jobOf(pair, 'all')), new AbortController().signal, () => {}, ({ key }, one) => measured.set(key, one))
   return { ...found, ranking: rank(pairs, measured, order) }
@@ -151,7 +151,7 @@ test('the figures are those of `espalier diff --stat`', async () => {
     ints: BigInt64Array.of(2n ** 62n, -5n, BigInt(side)), words: BigUint64Array.of(2n ** 64n - 1n, BigInt(side)), bytes: Uint8Array.of(1, 2, 3 + side),
     nan: Float32Array.of(NaN, 1, side === 0 ? Infinity : -Infinity, 2 + side), zeros: Float32Array.of(0, side),
     far: Float64Array.of(side === 0 ? 1e308 : -1e308, 1e-300, 5e-324), tiny: Float64Array.of(3e-300, side === 0 ? 4e-300 : 0), z: complex([1, 2, NaN, 3, side, 1e200]),
-    tied: shared[side], also: shared[side], same: Int32Array.of(1),
+    opt_state: list(5, (i) => ({ m: Float32Array.from(w, (x, k) => x + (k === 0 ? (side * (i + 1)) / 100 : 0)) })), tied: shared[side], also: shared[side], same: Int32Array.of(1),
   })
   const folder = mkdtempSync(join(tmpdir(), 'espalier-diff-'))
   try {
@@ -168,7 +168,7 @@ test('the figures are those of `espalier diff --stat`', async () => {
       assert.equal(status, 1)
       text = String(stdout)
     }
-    const { tensors, layers } = JSON.parse(text).stat
+    const { tensors, layers, parts } = JSON.parse(text).stat
     const near = (a, b, what) => assert.ok(a === b || Math.abs(a - b) <= 1e-12 * Math.abs(b), `${what}: ${a} ${b}`)
     const check = (deltas, stat, what) => {
       assert.deepEqual([deltas.elements, deltas.differing, deltas.notComparable], [stat.elements, stat.changed, stat.not_comparable], what)
@@ -180,12 +180,20 @@ test('the figures are those of `espalier diff --stat`', async () => {
       else near(deltas.cosine, stat.cosine, `${what}: cosine`)
       if (stat.max_delta !== null) near(deltas.max, Number(stat.max_delta), `${what}: max`)
     }
-    assert.deepEqual(ranking.layers.map(({ path }) => path), layers.map(({ path }) => path))
-    for (const [i, { path, deltas }] of ranking.layers.entries()) check(deltas, layers[i], `layer ${path}`)
-    const rows = new Map(ranking.layers.flatMap(({ rows }) => rows).map((row) => [row.pair.path, row]))
+    assert.deepEqual(ranking.parts.map(({ part }) => part), parts.map(({ part }) => part))
+    assert.equal(parts.length, 3)
+    const shown = ranking.parts.flatMap(({ part, layers }) => layers.map((layer) => ({ part, ...layer })))
+    assert.deepEqual(shown.map(({ part, path }) => [part, path]), layers.map(({ part, path }) => [part, path]))
+    for (const [i, { path, deltas }] of shown.entries()) check(deltas, layers[i], `layer ${path}`)
+    const rows = new Map(rowsOf(ranking).map((row) => [row.pair.path, row]))
+    const medians = new Map(ranking.parts.map(({ part, median }) => [part, median]))
     assert.deepEqual([...rows.keys()].sort(), tensors.map(({ path }) => path).sort())
     for (const stat of tensors) {
       check(rows.get(stat.path).deltas, stat, stat.path)
+      assert.equal(rows.get(stat.path).pair.part, stat.part)
+      const median = medians.get(stat.part)
+      if (median === undefined) assert.equal(stat.times_median, null, stat.path)
+      else near(rows.get(stat.path).deltas.relative / median, Number(stat.times_median), `${stat.path}: times the median`)
       assert.equal(rows.get(stat.path).pair.tied, stat.tied_paths.length)
     }
     assert.ok(tensors.length >= 17, String(tensors.length))
@@ -198,7 +206,7 @@ test('rows are ranked in layers, and layers among each other', async () => {
   const files = [[1, 1], [1.5, 1.25]].map(([x, y]) => ({ l: { 0: { a: numbers(1, 1), b: numbers(10, x) }, 1: { c: numbers(2, y) }, 2: { d: numbers(1, x === 1 ? 1 : NaN), same: numbers(1) } } }))
   const [a, b] = await Promise.all(files.map(async (file) => open(await write(file))))
   const found = await rankingOf(a, b)
-  const shown = (ranking) => ranking.layers.map(({ path, rows }) => [path, rows.map(({ pair }) => pair.path)])
+  const shown = ({ parts }) => parts[0].layers.map(({ path, rows }) => [path, rows.map(({ pair }) => pair.path)])
   // What is not comparable comes first.
   assert.deepEqual(shown(found.ranking), [['l/2', ['l/2/d']], ['l/1', ['l/1/c']], ['l/0', ['l/0/b']]])
   assert.deepEqual(shown((await rankingOf(a, b, 'path')).ranking).map(([path]) => path), ['l/0', 'l/1', 'l/2'])
@@ -216,11 +224,11 @@ test('without hashes, what was read and is equal is counted and hidden', async (
   const file = (x, y) => open(Buffer.concat([new Uint8Array(BigUint64Array.of(BigInt(header.length)).buffer), Buffer.from(header), new Uint8Array(numbers(x, y).buffer)]))
   const [a, b] = [await file(1, 2), await file(1, 3)]
   const found = await findDifferences(a, b)
-  const pairs = pairsOf(found.listed)
+  const pairs = pairsOf(found)
   assert.equal(summaryOf(found.counts, rank(pairs, new Map(), 'relative'), found.equalTensors, 'none'), '2 not compared; 0 tensors equal.')
   const { ranking, counts, equalTensors } = await rankingOf(a, b)
   assert.equal(summaryOf(counts, ranking, equalTensors, 'none'), '1 changed; 1 tensor equal in every element.')
-  assert.deepEqual(ranking.layers.flatMap(({ rows }) => rows).map(({ pair }) => pair.path), ['y'])
+  assert.deepEqual(rowsOf(ranking).map(({ pair }) => pair.path), ['y'])
 })
 
 test('large tensors are sampled, and much is read only when asked', async () => {
@@ -238,7 +246,7 @@ test('a damaged tensor gets its error, and the others their figures; a cancelled
   const bytes = Buffer.from(other)
   bytes[bytes.indexOf(Buffer.from(Float32Array.of(2, 2, 2).buffer)) + 400] ^= 1
   const { ranking } = await rankingOf(a, await open(bytes))
-  const rows = new Map(ranking.layers.flatMap(({ rows }) => rows).map((row) => [row.pair.path, row]))
+  const rows = new Map(rowsOf(ranking).map((row) => [row.pair.path, row]))
   assert.match(rows.get('x').error, /hash/)
   assert.equal(rows.get('y').deltas.relative, 1)
   const stop = new AbortController()

@@ -83,8 +83,9 @@ void sort_by(std::vector<T>& rows, std::string_view order) {
 std::optional<double> median_of(const std::vector<ChangedTensor>& tensors) {
   std::vector<double> relatives;
   for (const ChangedTensor& tensor : tensors) {
-    const double relative = has_numbers(tensor.delta) ? tensor.delta.relative() : HUGE_VAL;
-    if (tensor.tensor.elements() > 1 && std::isfinite(relative)) relatives.push_back(relative);
+    if (tensor.delta.changed() == 0 || tensor.tensor.elements() == 1) continue;
+    const double relative = tensor.delta.relative();
+    if (std::isfinite(relative)) relatives.push_back(relative);
   }
   if (relatives.size() < kFewestOfMedian) return std::nullopt;
   const auto middle = relatives.begin() + static_cast<std::ptrdiff_t>(relatives.size() / 2);

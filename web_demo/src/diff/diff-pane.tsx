@@ -5,12 +5,12 @@ import { formatBytes, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
 import { changesOf, type ChangeOf } from './changes'
 import './diff.css'
-import { findDifferences, type Differences } from './differences'
+import { findDifferences, isStructural, type Differences } from './differences'
 import { bytesOf, jobOf, splitJobs, type Job } from './measure'
 import { OtherDifferences } from './other-differences'
 import { pairsOf } from './pairs'
 import { RankedTable } from './ranked-table'
-import { rank, type Order } from './ranking'
+import { rank, rowsOf, type Order } from './ranking'
 import { summaryOf, type Trust } from './summary'
 import { useMeasurements } from './use-measurements'
 import { VerifyBoth } from './verify-both'
@@ -70,7 +70,7 @@ function Comparison({ before, after, file, version, onSelect, onHashes, onChange
     return () => stop.abort()
   }, [version])
 
-  const pairs = useMemo(() => pairsOf(comparison?.listed ?? []), [comparison])
+  const pairs = useMemo(() => (comparison ? pairsOf(comparison) : []), [comparison])
   const jobs = useMemo(() => pairs.filter((pair) => pair.before.dtype !== 'opaque').map((pair) => jobOf(pair)), [pairs])
   // Only the first time: a verification does not change the elements.
   useEffect(() => measurements.start(splitJobs(jobs).now), [jobs.length])
@@ -82,8 +82,10 @@ function Comparison({ before, after, file, version, onSelect, onHashes, onChange
 
   const trust: Trust = !before.checkpoint.hasHashes || !after.checkpoint.hasHashes ? 'none' : [before, after].every(isVerified) ? 'verified' : 'recorded'
   const unread = jobs.filter(({ pair }) => !measured.has(pair.key))
-  const sampled = ranking.layers.flatMap(({ rows }) => rows.filter(({ isSampled }) => isSampled)).map(({ pair }) => jobOf(pair, 'all'))
-  const rest = comparison?.listed.filter(({ change }) => change !== 'data' && change !== 'unknown') ?? []
+  const sampled = rowsOf(ranking).filter(({ isSampled }) => isSampled).map(({ pair }) => jobOf(pair, 'all'))
+  const structure = comparison?.listed.filter(({ change }) => isStructural(change)) ?? []
+  const rest = comparison?.listed.filter(({ change }) => change !== 'data' && change !== 'unknown' && !isStructural(change)) ?? []
+  const lists = { names: [before.name, after.name], shown: side, onSelect } as const
   return (
     <>
       {!comparison && !failure && <p><progress aria-label="Comparing" /></p>}
@@ -105,13 +107,19 @@ function Comparison({ before, after, file, version, onSelect, onHashes, onChange
             <MeasureButton jobs={sampled} what="sampled" onMeasure={measurements.start} />
           </p>}
       {comparison && isCut(comparison) && <p class="quiet">Only the first {formatExact(comparison.listed.length)} differences are listed and measured.</p>}
-      {ranking.layers.length > 0 && (
-        <RankedTable layers={ranking.layers} order={order} shown={side} onOrder={setOrder} onSelect={onSelect} onMeasure={({ pair }) => measurements.start([jobOf(pair, 'all')])} />
+      {structure.length > 0 && (
+        <>
+          <h2>Differences of structure</h2>
+          <OtherDifferences differences={structure} label="Differences of structure" {...lists} />
+        </>
+      )}
+      {ranking.parts.length > 0 && (
+        <RankedTable parts={ranking.parts} order={order} shown={side} onOrder={setOrder} onSelect={onSelect} onMeasure={({ pair }) => measurements.start([jobOf(pair, 'all')])} />
       )}
       {rest.length > 0 && (
         <>
           <h2>Other differences</h2>
-          <OtherDifferences differences={rest} names={[before.name, after.name]} shown={side} onSelect={onSelect} />
+          <OtherDifferences differences={rest} label="Other differences" {...lists} />
         </>
       )}
     </>

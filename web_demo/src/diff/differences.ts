@@ -1,5 +1,5 @@
 // The differences between two checkpoints, as the page lists them.
-import type { Change as TreeChange, Checkpoint, Node } from 'espalier'
+import type { Change as TreeChange, Checkpoint, Node, StatePart } from 'espalier'
 
 /**
  * How a node differs. unknown: two tensors without hashes, so only a read can compare them. damaged: two tensors with
@@ -16,6 +16,11 @@ export interface Difference {
   readonly after: Node | undefined
 }
 
+/** Whether the files have no tensors there that could be compared. As in native/cli/commands/diff.cpp. */
+export function isStructural(change: Change): boolean {
+  return change === 'only_in_a' || change === 'only_in_b' || change === 'kind' || change === 'dtype' || change === 'shape'
+}
+
 /** The result of a comparison. */
 export interface Differences {
   /** The first differences. */
@@ -24,6 +29,8 @@ export interface Differences {
   readonly counts: ReadonlyMap<Change, number>
   /** Tensors with equal hashes. */
   readonly equalTensors: number
+  /** The part of the state that a node of the first checkpoint belongs to. */
+  partOf(before: Node): StatePart
 }
 
 /** Limit of stored differences; people read fewer. */
@@ -36,7 +43,7 @@ const MOST = 20_000
 export async function findDifferences(
   before: Checkpoint, after: Checkpoint, damaged: readonly [Iterable<number>, Iterable<number>] = [[], []], signal?: AbortSignal,
 ): Promise<Differences> {
-  const { differences, counts, equalTensors } = await before.compare(after, { signal })
+  const [{ differences, counts, equalTensors }, parts] = await Promise.all([before.compare(after, { signal }), before.parts({ signal })])
   const changeOf = (change: TreeChange): Change => (change === 'data' && !(before.hasHashes && after.hasHashes) ? 'unknown' : change)
   const found = Array.from({ length: Math.min(differences.length, MOST) }, (_, i): Difference => {
     const { change, tree, a, b } = differences.at(i)!
@@ -48,7 +55,7 @@ export async function findDifferences(
   for (const [id, other] of ill) found.push({ change: 'damaged', path: other.path, before: before.node(id), after: other })
   const all = new Map<Change, number>([...counts].map(([change, count]) => [changeOf(change), count]))
   if (ill.size > 0) all.set('damaged', ill.size)
-  return { listed: found, counts: all, equalTensors: equalTensors - ill.size }
+  return { listed: found, counts: all, equalTensors: equalTensors - ill.size, partOf: (node) => parts.of(node) }
 }
 
 /** Pairs of tensors at the same path, with the same dtype and shape, one of them damaged; by the node in `before`. */

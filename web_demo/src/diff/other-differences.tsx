@@ -1,4 +1,4 @@
-// The differences that are not in the elements of a tensor: structure, values, types and names.
+// Differences that are not in the elements of a tensor: structure, values, types and names.
 import type { Node } from 'espalier'
 import { useState } from 'preact/hooks'
 import { formatExact, formatShape } from '../ui/format'
@@ -11,7 +11,8 @@ import { WORDS } from './summary'
 const PAGE = 100
 
 /** A table of differences, with what stands on both sides. */
-export function OtherDifferences({ differences, names, shown, onSelect }: {
+export function OtherDifferences({ differences, label, names, shown, onSelect }: {
+  label: string
   differences: readonly Difference[]
   names: readonly [before: string, after: string]
   shown: 'before' | 'after'
@@ -20,7 +21,7 @@ export function OtherDifferences({ differences, names, shown, onSelect }: {
   const [listed, setListed] = useState(PAGE)
   return (
     <>
-      <table class="differences" aria-label="Other differences">
+      <table class="differences" aria-label={label}>
         <thead><tr><th scope="col">key path</th><th scope="col">change</th><th scope="col">{visible(names[0])}</th><th scope="col">{visible(names[1])}</th></tr></thead>
         <tbody>
           {differences.slice(0, listed).map((difference) => {
@@ -31,7 +32,7 @@ export function OtherDifferences({ differences, names, shown, onSelect }: {
                 <th scope="row" title={visible(path)}>
                   {here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}><ElidedPath path={path} /></button> : <ElidedPath path={path} />}
                 </th>
-                <td>{WORDS[change]}</td>
+                <td>{WORDS[change]}{isTransposed(difference) && ' (transposed?)'}</td>
                 <td>{before && <Short text={inShort(before)} />}</td>
                 <td>{after && <Short text={inShort(after)} />}</td>
               </tr>
@@ -42,6 +43,11 @@ export function OtherDifferences({ differences, names, shown, onSelect }: {
       {differences.length > listed && <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(differences.length)}</p>}
     </>
   )
+}
+
+/** Elements of such tensors are not compared: the files hold them in another order. */
+function isTransposed({ change, before, after }: Difference): boolean {
+  return change === 'shape' && String(before!.tensor!.shape) === String([...after!.tensor!.shape].reverse())
 }
 
 /** A few lines; the rest is in the title, and in the node itself. */

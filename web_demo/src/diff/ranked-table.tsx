@@ -1,4 +1,5 @@
-// The changed tensors by layer, largest change first.
+// The changed tensors by part of the state and by layer, largest change first.
+import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
 import { formatExact } from '../ui/format'
 import { formatShare } from '../ui/format-share'
@@ -9,10 +10,10 @@ import { DeltaHeatmap, hasHeatmap } from './delta-heatmap'
 import { cosineText, DeltaResult } from './delta-result'
 import type { Deltas } from './deltas'
 import { ElidedPath } from './elided-path'
-import type { Layer, Order, Row } from './ranking'
+import type { Layer, Order, Part, Row } from './ranking'
 
 interface RankedTableProps {
-  readonly layers: readonly Layer[]
+  readonly parts: readonly Part[]
   readonly order: Order
   /** The side of each pair that is in the tree. */
   readonly shown: 'before' | 'after'
@@ -25,6 +26,7 @@ interface RankedTableProps {
 const COLUMNS = [
   { order: 'path', name: 'tensor', title: 'Sort by key path' },
   { order: 'relative', name: '‖Δ‖/‖W‖', title: 'Sort by relative change: the norm of the difference over that of the tensor before' },
+  { order: 'median', name: '× median', title: 'The relative change over the median of those of this part' },
   { order: 'changed', name: 'changed', title: 'Sort by the share of elements that changed' },
   { order: 'cosine', name: 'cosine', title: 'Sort by the cosine of the angle between before and after, least similar first' },
   { order: 'max', name: 'max |Δ|', title: 'Sort by the largest change of an element' },
@@ -35,38 +37,72 @@ const FEW = 30
 /** Layers, and rows of a layer, that are listed at first and added by "more". */
 const PAGE = 100
 
-/** A table with a group of rows for each layer. */
-export function RankedTable({ layers, order, shown, onOrder, onSelect, onMeasure }: RankedTableProps) {
+const PART_NAMES = { weights: 'Weights', optimizer: 'Optimizer', rest: 'The rest' } as const
+
+/** A table with a group of rows for each layer, below those of its part. */
+export function RankedTable({ parts, order, shown, onOrder, onSelect, onMeasure }: RankedTableProps) {
+  // By part, and by part and layer.
   const [isOpen, setOpen] = useState<ReadonlyMap<string, boolean>>(new Map())
-  const [listed, setListed] = useState(PAGE)
-  const rows = layers.reduce((sum, layer) => sum + layer.rows.length, 0)
+  const [listed, setListed] = useState<ReadonlyMap<string, number>>(new Map())
+  const toggle = (key: string, open: boolean): void => setOpen((before) => new Map(before).set(key, open))
+  const rows = parts.reduce((sum, part) => sum + rowsIn(part), 0)
   return (
     <>
       <table class="ranking" aria-label="Changed tensors">
         <thead>
           <tr>
-            {COLUMNS.map(({ order: by, name, title }) => (
+            {COLUMNS.map(({ order: by, name, title }) => by === 'median' ? <th scope="col" class="rank-median" title={title}>{name}</th> : (
               <th scope="col" class={`rank-${by}`} aria-sort={by !== order ? 'none' : isAscending(by) ? 'ascending' : 'descending'}>
                 <button type="button" class="plain" title={title} onClick={() => onOrder(by)}>{name}{by === order && <span aria-hidden="true"> {isAscending(by) ? '▴' : '▾'}</span>}</button>
               </th>
             ))}
           </tr>
         </thead>
-        {layers.slice(0, listed).map((layer, i) => (
-          <LayerRows
-            key={layer.path} layer={layer} shown={shown} onSelect={onSelect} onMeasure={onMeasure}
-            isOpen={isOpen.get(layer.path) ?? (rows <= FEW || i === 0)}
-            onOpen={(open) => setOpen((before) => new Map(before).set(layer.path, open))}
-          />
-        ))}
+        {parts.map((one, i) => {
+          const { part, layers, median } = one
+          const isShown = parts.length === 1 || (isOpen.get(part) ?? i === 0)
+          const most = listed.get(part) ?? PAGE
+          return (
+            <Fragment key={part}>
+              {parts.length > 1 && (
+                <tbody class="part">
+                  <tr>
+                    <th scope="rowgroup" colSpan={COLUMNS.length}>
+                      <button type="button" class="plain" aria-expanded={isShown} onClick={() => toggle(part, !isShown)}>
+                        <span class={isShown ? 'twist is-open' : 'twist is-closed'} aria-hidden="true" />
+                        {PART_NAMES[part]} <span class="quiet">{formatExact(rowsIn(one))}{median !== undefined && `, median change ${formatRelative(median)}`}</span>
+                      </button>
+                    </th>
+                  </tr>
+                </tbody>
+              )}
+              {isShown && layers.slice(0, most).map((layer, k) => (
+                <LayerRows
+                  key={layer.path} layer={layer} median={median} shown={shown} onSelect={onSelect} onMeasure={onMeasure}
+                  isOpen={isOpen.get(`${part} ${layer.path}`) ?? (rows <= FEW || k === 0)}
+                  onOpen={(open) => toggle(`${part} ${layer.path}`, open)}
+                />
+              ))}
+              {isShown && layers.length > most && (
+                <tbody><tr><td colSpan={COLUMNS.length}>
+                  <button type="button" onClick={() => setListed((before) => new Map(before).set(part, most + PAGE))}>Show more</button> of {formatExact(layers.length)} layers
+                </td></tr></tbody>
+              )}
+            </Fragment>
+          )
+        })}
       </table>
-      {layers.length > listed && <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(layers.length)} layers</p>}
     </>
   )
 }
 
-function LayerRows({ layer, isOpen, onOpen, shown, onSelect, onMeasure }: {
+function rowsIn({ layers }: Part): number {
+  return layers.reduce((sum, layer) => sum + layer.rows.length, 0)
+}
+
+function LayerRows({ layer, median, isOpen, onOpen, shown, onSelect, onMeasure }: {
   layer: Layer
+  median: number | undefined
   isOpen: boolean
   onOpen: (isOpen: boolean) => void
 } & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
@@ -82,9 +118,9 @@ function LayerRows({ layer, isOpen, onOpen, shown, onSelect, onMeasure }: {
             <span class="quiet">{formatExact(rows.length)}</span>
           </button>
         </th>
-        <Figures deltas={deltas} isPartial={isPartial} />
+        <Figures deltas={deltas} isPartial={isPartial} median={median} />
       </tr>
-      {isOpen && rows.slice(0, listed).map((row) => <TensorRow key={row.pair.key} row={row} layer={path} shown={shown} onSelect={onSelect} onMeasure={onMeasure} />)}
+      {isOpen && rows.slice(0, listed).map((row) => <TensorRow key={row.pair.key} row={row} layer={path} median={median} shown={shown} onSelect={onSelect} onMeasure={onMeasure} />)}
       {isOpen && rows.length > listed && (
         <tr><td colSpan={COLUMNS.length}><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(rows.length)} tensors</td></tr>
       )}
@@ -92,7 +128,7 @@ function LayerRows({ layer, isOpen, onOpen, shown, onSelect, onMeasure }: {
   )
 }
 
-function TensorRow({ row, layer, shown, onSelect, onMeasure }: { row: Row; layer: string } & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
+function TensorRow({ row, layer, median, shown, onSelect, onMeasure }: { row: Row; layer: string; median: number | undefined } & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
   const [isOpen, setOpen] = useState(false)
   const [hasPicture, setPicture] = useState(false)
   const { pair, deltas, isSampled, error } = row
@@ -113,7 +149,7 @@ function TensorRow({ row, layer, shown, onSelect, onMeasure }: { row: Row; layer
         </th>
         {error !== undefined ? <td colSpan={COLUMNS.length - 1} class="bad">{visible(error)}</td>
           : before.dtype === 'opaque' ? <td colSpan={COLUMNS.length - 1}>{isChanged ? 'bytes differ; opaque blocks have no figures' : 'opaque, not compared'}</td>
-          : <Figures deltas={deltas} isPartial={isSampled} />}
+          : <Figures deltas={deltas} isPartial={isSampled} median={median} />}
       </tr>
       {isOpen && (
         <tr class="details">
@@ -135,7 +171,7 @@ function TensorRow({ row, layer, shown, onSelect, onMeasure }: { row: Row; layer
 }
 
 /** The cells of a row. What is not exact is marked. */
-function Figures({ deltas, isPartial }: { deltas: Deltas | undefined; isPartial: boolean }) {
+function Figures({ deltas, isPartial, median }: { deltas: Deltas | undefined; isPartial: boolean; median: number | undefined }) {
   if (!deltas) return <td colSpan={COLUMNS.length - 1} class="quiet">not measured yet</td>
   const { relative, differing, elements, cosine, max, notComparable } = deltas
   const about = isPartial && <abbr title="Of a sample, or of some of the tensors" class="about">≈</abbr>
@@ -146,6 +182,7 @@ function Figures({ deltas, isPartial }: { deltas: Deltas | undefined; isPartial:
         {about}{formatRelative(relative)}
         {notComparable > 0 && <span class="bad" title={`${formatExact(notComparable)} elements changed from or to NaN or infinity`}>{formatExact(notComparable)} not finite</span>}
       </td>
+      <td class="rank-median">{about}{median === undefined ? '–' : shortNumber(relative / median, 2)}</td>
       <td class="rank-changed">{about}{formatShare(differing / elements)}</td>
       <td class="rank-cosine">{about}{cosine === undefined ? '–' : cosineText(cosine)}</td>
       <td class="rank-max">{about}{shortNumber(max, 3)}</td>

@@ -1,5 +1,6 @@
-// Ranks pairs of tensors by how far they moved, by layer, as `espalier diff --stat` does.
+// Ranks pairs of tensors by how far they moved, by part of the state and by layer, as `espalier diff --stat` does.
 import { DeltaSum, type Deltas } from './deltas'
+import type { StatePart } from 'espalier'
 import { layerOf } from '../data/layer'
 import type { Measured } from './measure'
 import type { Pair } from './pairs'
@@ -25,18 +26,30 @@ export interface Layer {
   readonly isPartial: boolean
 }
 
-/** All layers, largest change first, and pairs that turned out to be equal, which are hidden. */
-export interface Ranking {
+/** The layers of a part of the state, largest change first. */
+export interface Part {
+  readonly part: StatePart
   readonly layers: readonly Layer[]
+  /** The median of the relative changes of its tensors of several elements; undefined if there are few. */
+  readonly median: number | undefined
+}
+
+/** All parts, weights first, and pairs that turned out to be equal, which are hidden. */
+export interface Ranking {
+  readonly parts: readonly Part[]
   readonly changed: number
   readonly equal: number
   /** Pairs that only a read can compare, and that were not read whole. */
   readonly unknown: number
 }
 
+// As those of src/espalier/health/state_parts.h and native/cli/diff/delta_ranking.cpp.
+const PARTS: readonly StatePart[] = ['weights', 'optimizer', 'rest']
+const FEWEST_OF_MEDIAN = 4
+
 /** Ranks what was measured. What has no figures yet comes last, in the order of the tree. */
 export function rank(pairs: readonly Pair[], measured: ReadonlyMap<string, Measured>, order: Order): Ranking {
-  const byLayer = new Map<string, Pair[]>()
+  const byPart = new Map<StatePart, Map<string, Pair[]>>(PARTS.map((part) => [part, new Map()]))
   let [changed, equal, unknown] = [0, 0, 0]
   for (const pair of pairs) {
     const found = measured.get(pair.key)
@@ -48,12 +61,28 @@ export function rank(pairs: readonly Pair[], measured: ReadonlyMap<string, Measu
       continue
     } else unknown += names
     const layer = layerOf(pair.path)
+    const byLayer = byPart.get(pair.part)!
     const others = byLayer.get(layer)
     if (others) others.push(pair)
     else byLayer.set(layer, [pair])
   }
-  const layers = [...byLayer].map(([path, members]) => layerFrom(path, members, measured, order))
-  return { layers: sorted(layers, order, ({ path }) => path), changed, equal, unknown }
+  const parts = [...byPart].filter(([, { size }]) => size > 0).map(([part, byLayer]): Part => {
+    const layers = [...byLayer].map(([path, members]) => layerFrom(path, members, measured, order))
+    return { part, layers: sorted(layers, order, ({ path }) => path), median: medianOf(layers) }
+  })
+  return { parts, changed, equal, unknown }
+}
+
+/** The rows of all layers. */
+export function rowsOf({ parts }: Ranking): Row[] {
+  return parts.flatMap(({ layers }) => layers.flatMap(({ rows }) => rows))
+}
+
+function medianOf(layers: readonly Layer[]): number | undefined {
+  const changes = layers.flatMap(({ rows }) => rows).flatMap(({ deltas }) =>
+    deltas && deltas.differing > 0 && deltas.elements > 1 && Number.isFinite(deltas.relative) ? [deltas.relative] : [])
+  if (changes.length < FEWEST_OF_MEDIAN) return undefined
+  return changes.sort((a, b) => a - b)[changes.length >> 1] || undefined
 }
 
 function layerFrom(path: string, pairs: readonly Pair[], measured: ReadonlyMap<string, Measured>, order: Order): Layer {

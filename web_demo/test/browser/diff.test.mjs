@@ -83,6 +83,11 @@ inEachBrowser((kind, browser) => {
       removed: ['removed', 'u8 [2]', ''], added: ['added', '', 'u8 [7]'],
       'nested/step': ['other value', '1', '2'], 'nested/list/3': ['added', '', '4'],
     })
+    // Structure comes first, and values after the figures.
+    await page.waitForSelector('.ranking')
+    const order = await page.$$eval('.diff table[aria-label]', (list) => list.map((table) => [table.getAttribute('aria-label'), table.rows.length - 1]))
+    assert.deepEqual([order[0], order.at(-1)], [['Differences of structure', 6], ['Other differences', 1]])
+    assert.equal(order[1][0], 'Changed tensors')
     await page.evaluate(() => [...document.querySelectorAll('.differences th button')].find(({ textContent }) => textContent === 'nested/step').click())
     await said(page, '[aria-selected=true] .label', /^step$/)
     assert.deepEqual(page.faults, [])
@@ -100,7 +105,7 @@ inEachBrowser((kind, browser) => {
     const relative = norm(moved.map((x, i) => x - values[i])) / norm(values)
     assert.equal(second[1], `${Number((relative * 100).toPrecision(3))}%`)
     const cosine = moved.reduce((sum, x, i) => sum + x * values[i], 0) / norm(values) / norm(moved)
-    assert.deepEqual(second.slice(2), ['10%', cosine.toFixed(6), '64'])
+    assert.deepEqual(second.slice(2), ['–', '10%', cosine.toFixed(6), '64'])
     // Sorted by the largest change, and by path.
     await press(page, 'max |Δ|')
     await page.waitForFunction(() => document.querySelector('.rank-max').ariaSort === 'descending' || document.querySelector('.rank-max').getAttribute('aria-sort') === 'descending')
@@ -154,7 +159,11 @@ inEachBrowser((kind, browser) => {
     // The same, in the same order, as the command line says.
     const stat = JSON.parse(spawnSync(native, ['diff', ...['digits', 'digits-later'].map((name) => join(testFiles, `data/digits/${name}.safetensors`)), '--nest', '--stat', '--json'], { maxBuffer: 1 << 26 }).stdout).stat
     const layers = () => page.$$eval('.ranking .layer th', (list) => list.map(({ title }) => title))
-    assert.deepEqual(await layers(), stat.layers.map(({ path }) => path))
+    const weights = stat.layers.filter(({ part }) => part === 'weights')
+    assert.deepEqual(await layers(), weights.map(({ path }) => path))
+    const parts = () => page.$$eval('.ranking .part button', (list) => list.map((button) => [button.textContent.trim(), button.getAttribute('aria-expanded')]))
+    assert.deepEqual((await parts()).map(([text, isOpen]) => [text.replace(/, median.*/, ''), isOpen]), [['Weights 12', 'true'], ['Optimizer 36', 'false'], ['The rest 7', 'false']])
+    assert.match((await parts())[0][0], /, median change 0\.842%$/)
     // Only the first layer is open: there are many rows.
     const byLayer = (layer) => stat.tensors.filter((tensor) => tensor.layer === layer).map(({ path }) => path)
     assert.deepEqual((await ranked(page)).map(([path]) => path), byLayer(stat.layers[0].path))
@@ -163,6 +172,8 @@ inEachBrowser((kind, browser) => {
     await page.evaluate(() => document.querySelectorAll('.ranking .layer button')[0].click())
     await page.waitForFunction((count) => document.querySelectorAll('.ranking [data-path]').length === count, {}, byLayer(stat.layers[1].path).length)
     assert.equal(await page.$eval('.ranking .layer button', (button) => button.getAttribute('aria-expanded')), 'false')
+    await page.evaluate(() => document.querySelectorAll('.ranking .part button')[1].click())
+    await page.waitForFunction((count) => document.querySelectorAll('.ranking .layer').length === count, {}, stat.layers.filter(({ part }) => part !== 'rest').length)
     assert.deepEqual(page.faults, [])
     await page.close()
   })

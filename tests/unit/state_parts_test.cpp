@@ -116,6 +116,10 @@ TEST_CASE("Averages beside the weights are told by their names") {
       Value::dict({{"params", network()}, {"m", network()}, {"v", network()}, {"ema", network()}});
   CHECK(parts_of(state, {"params/out/kernel", "m/out/kernel", "v/dense/bias", "ema/out/kernel"}) ==
         "woow");
+  // A module of this name has some of the shapes.
+  const Value module = Value::dict(
+      {{"params", network()}, {"v", Value::dict({{"out", Value::dict({{"kernel", weight(9)}})}})}});
+  CHECK(parts_of(module, {"params/out/kernel", "v/out/kernel"}) == "ww");
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ export function RankedTable({ parts, order, shown, onOrder, onSelect, onMeasure 
   return (
     <>
       <table class="ranking" aria-label="Changed tensors">
+        {/* Rows that span all columns have those, too, that a narrow page leaves out. */}
+        <colgroup>{COLUMNS.map(() => <col />)}</colgroup>
         <thead>
           <tr>
             {COLUMNS.map(({ order: by, name, title }) => by === 'median' ? <th scope="col" class="rank-median" title={title}>{name}</th> : (

@@ -1,0 +1,13 @@
+# Run by cpack before it makes packages: refuses those without the page of `espalier view`, or with one of other sources.
+if(CPACK_ESPALIER_WITHOUT_PAGE)
+  return()
+endif()
+file(GLOB_RECURSE page "${CPACK_TEMPORARY_DIRECTORY}/*/espalier/viewer/index.html")
+set(advice "Run scripts/viewer --build, or configure with -DESPALIER_PACKAGES_WITHOUT_PAGE=ON, and make the packages again.")
+if(NOT page)
+  message(FATAL_ERROR "The packages would lack the page of `espalier view`. ${advice}")
+endif()
+execute_process(COMMAND "${CPACK_ESPALIER_PAGE_SOURCES}" --check RESULT_VARIABLE is_old)
+if(is_old)
+  message(FATAL_ERROR "The page of `espalier view` in web_demo/dist is of other sources. ${advice}")
+endif()

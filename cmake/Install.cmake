@@ -104,14 +104,20 @@ if(TARGET espalier)
     install(FILES "${documents}/completions/${name}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${folder}" COMPONENT Tools
                                                                                                       OPTIONAL)
   endforeach()
-  # The viewer's page, if scripts/viewer has built it by the time of installing.
+  # The viewer's page, if scripts/viewer has built it by the time of installing. page_of_packages.cmake wants it.
   install(
     DIRECTORY "${PROJECT_SOURCE_DIR}/web_demo/dist/"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/viewer"
     COMPONENT Tools OPTIONAL)
   install(
     CODE "if(NOT EXISTS \"${PROJECT_SOURCE_DIR}/web_demo/dist/index.html\")
-            message(NOTICE \"Not installed: the page of `espalier view`. Run scripts/viewer, then install again.\")
+            message(NOTICE \"Not installed: the page of `espalier view`. Run scripts/viewer --build, then install again.\")
+          else()
+            execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/scripts/page-sources\" --check RESULT_VARIABLE is_old)
+            if(is_old)
+              message(NOTICE \"The page of `espalier view` is installed, but it is of other sources. Run scripts/viewer --build, \"
+                             \"then install again.\")
+            endif()
           endif()"
     COMPONENT Tools)
 endif()

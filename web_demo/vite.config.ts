@@ -1,5 +1,6 @@
 import { defineConfig } from 'vite'
 import packed from './package.json' with { type: 'json' }
+import { noteSources } from './scripts/note-sources.mjs'
 
 // Relative addresses, so that the page works in any folder.
 export default defineConfig({
@@ -16,5 +17,6 @@ export default defineConfig({
     minify: 'terser',
     terserOptions: { module: true, compress: { passes: 3 } },
   },
+  plugins: [noteSources()],
   worker: { format: 'es' },
 })

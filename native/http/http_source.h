@@ -2,7 +2,7 @@
 //
 //   auto url = http::parse_url("https://host/run.espalier");
 //   if (!url) return report(url.error());
-//   auto source = http::open_url(*url, make_curl_transfer);
+//   auto source = http::open_url(*url, *curl_transfers());
 //   if (!source) return report(source.error());
 //   auto file = CheckpointFile::open(*source);
 //

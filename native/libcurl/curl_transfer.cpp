@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libcurl/curl_functions.h"
 #include <curl/curl.h>
 
 #include "http/response_receiver.h"
@@ -15,11 +16,14 @@
 namespace espalier::http {
 namespace {
 
+// What curl_transfers() has found.
+const CurlFunctions& curl() { return **curl_functions(); }
+
 struct FreeEasy {
-  void operator()(CURL* handle) const noexcept { curl_easy_cleanup(handle); }
+  void operator()(CURL* handle) const noexcept { curl().easy_cleanup(handle); }
 };
 struct FreeList {
-  void operator()(curl_slist* list) const noexcept { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const noexcept { curl().slist_free_all(list); }
 };
 
 // What the callbacks of one request work on. They are called from C, so nothing may be thrown.
@@ -30,7 +34,7 @@ struct Receiver : ResponseReceiver {
   bool begin_once() {
     if (has_body()) return true;
     long status = 0;
-    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    curl().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     return begin_body(status);
   }
 
@@ -78,58 +82,58 @@ bool is_transient(CURLcode code) {
 // One header line that never ends: libcurl has a limit of its own, and calls this a lack of memory.
 bool is_endless_line(CURL* handle, CURLcode code) {
   long sent = 0;
-  curl_easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent);
-#if LIBCURL_VERSION_NUM >= 0x080600
-  if (code == CURLE_TOO_LARGE) return true;
-#endif
-  return code == CURLE_OUT_OF_MEMORY && sent > 0;
+  curl().easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent);
+  constexpr int kTooLarge = 100;  // CURLE_TOO_LARGE of 8.6 and later
+  return static_cast<int>(code) == kTooLarge || (code == CURLE_OUT_OF_MEMORY && sent > 0);
 }
 
 void set_up_credentials(CURL* handle, const Credentials& credentials) {
   if (!credentials.token.empty()) {
-    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-    curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, credentials.token.c_str());
+    curl().easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl().easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, credentials.token.c_str());
   } else if (!credentials.user.empty() || !credentials.password.empty()) {
-    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-    curl_easy_setopt(handle, CURLOPT_USERNAME, credentials.user.c_str());
-    curl_easy_setopt(handle, CURLOPT_PASSWORD, credentials.password.c_str());
+    curl().easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl().easy_setopt(handle, CURLOPT_USERNAME, credentials.user.c_str());
+    curl().easy_setopt(handle, CURLOPT_PASSWORD, credentials.password.c_str());
   } else if (credentials.from_netrc) {
-    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-    curl_easy_setopt(handle, CURLOPT_NETRC, CURL_NETRC_OPTIONAL);
+    curl().easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl().easy_setopt(handle, CURLOPT_NETRC, CURL_NETRC_OPTIONAL);
   }
 }
 
 void set_up_limits(CURL* handle, unsigned timeout) {
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(timeout));
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(kLeastBytesPerSecond));
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout));
+  curl().easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(timeout));
+  curl().easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(kLeastBytesPerSecond));
+  curl().easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout));
   // Signals are the program's.
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl().easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   // url.h has checked the scheme; this is the second lock.
-#if LIBCURL_VERSION_NUM >= 0x075500
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-#endif
+  // A libcurl that is loaded may be older than the headers, or newer: 7.85 and later know the first
+  // of these, and before that there was the second one.
+  constexpr auto kProtocolNames = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);
+  constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
+  if (curl().easy_setopt(handle, kProtocolNames, "http,https") != CURLE_OK) {
+    curl().easy_setopt(handle, kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  }
 }
 
 void set_up_network(CURL* handle, const Url& url) {
   // Tokens go to this machine in plain text, so not through a proxy.
-  if (is_loopback(url)) curl_easy_setopt(handle, CURLOPT_PROXY, "");
-  curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  if (is_loopback(url)) curl().easy_setopt(handle, CURLOPT_PROXY, "");
+  curl().easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   // Where OpenSSL's own tools look for the certificates of an organisation.
   const char* certificates = std::getenv("SSL_CERT_FILE");
   if (certificates != nullptr && *certificates != '\0') {
-    curl_easy_setopt(handle, CURLOPT_CAINFO, certificates);
+    curl().easy_setopt(handle, CURLOPT_CAINFO, certificates);
   }
-  curl_easy_setopt(handle, CURLOPT_USERAGENT, "espalier/" ESPALIER_VERSION);
+  curl().easy_setopt(handle, CURLOPT_USERAGENT, "espalier/" ESPALIER_VERSION);
 }
 
 using List = std::unique_ptr<curl_slist, FreeList>;
 
 // False without memory.
 bool append(List& list, const std::string& line) {
-  curl_slist* const longer = curl_slist_append(list.get(), line.c_str());
+  curl_slist* const longer = curl().slist_append(list.get(), line.c_str());
   if (longer == nullptr) return false;
   static_cast<void>(list.release());  // `longer` is it, or holds it.
   list.reset(longer);
@@ -152,20 +156,12 @@ List header_lines(const Credentials& credentials) {
 
 class CurlTransfer : public Transfer {
  public:
-  CurlTransfer();
-
   Response get(const Url& url, const ByteRange& range, const Credentials& credentials,
                const TransferLimits& limits) override;
 
  private:
-  std::unique_ptr<CURL, FreeEasy> easy_;
+  std::unique_ptr<CURL, FreeEasy> easy_{curl().easy_init()};
 };
-
-CurlTransfer::CurlTransfer() {
-  // Thread-safe, as every static is. Never undone: another part of the program may use libcurl.
-  [[maybe_unused]] static const CURLcode is_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  easy_.reset(curl_easy_init());
-}
 
 Response CurlTransfer::get(const Url& url, const ByteRange& range, const Credentials& credentials,
                            const TransferLimits& limits) {
@@ -180,32 +176,32 @@ Response CurlTransfer::get(const Url& url, const ByteRange& range, const Credent
   std::array<char, CURL_ERROR_SIZE> problem{};
 
   // Keeps connections, and forgets the credentials of the request before.
-  curl_easy_reset(handle);
-  curl_easy_setopt(handle, CURLOPT_URL, url.text.c_str());
-  curl_easy_setopt(handle, CURLOPT_RANGE, bytes.c_str());
-  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, problem.data());
-  curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(handle, CURLOPT_HEADERDATA, &receiver);
-  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &receiver);
-  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
-  curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &receiver);
-  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  curl().easy_reset(handle);
+  curl().easy_setopt(handle, CURLOPT_URL, url.text.c_str());
+  curl().easy_setopt(handle, CURLOPT_RANGE, bytes.c_str());
+  curl().easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
+  curl().easy_setopt(handle, CURLOPT_ERRORBUFFER, problem.data());
+  curl().easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
+  curl().easy_setopt(handle, CURLOPT_HEADERDATA, &receiver);
+  curl().easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
+  curl().easy_setopt(handle, CURLOPT_WRITEDATA, &receiver);
+  curl().easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl().easy_setopt(handle, CURLOPT_XFERINFODATA, &receiver);
+  curl().easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
   set_up_credentials(handle, credentials);
   set_up_limits(handle, limits.timeout);
   set_up_network(handle, url);
 
-  const CURLcode code = curl_easy_perform(handle);
+  const CURLcode code = curl().easy_perform(handle);
   Response& response = receiver.response();
-  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
+  curl().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
   // The handle must not keep pointers to what ends here.
-  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
-  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
+  curl().easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
+  curl().easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
   if (code == CURLE_OK) {
     response.end = Response::End::kComplete;
   } else if (response.end == Response::End::kNoResponse) {
-    response.problem = problem[0] != '\0' ? problem.data() : curl_easy_strerror(code);
+    response.problem = problem[0] != '\0' ? problem.data() : curl().easy_strerror(code);
     response.is_transient = is_transient(code);
     response.is_timeout = code == CURLE_OPERATION_TIMEDOUT;
     if (code == CURLE_OUT_OF_MEMORY) response.end = Response::End::kOutOfMemory;
@@ -225,6 +221,10 @@ Response CurlTransfer::get(const Url& url, const ByteRange& range, const Credent
 
 }  // namespace
 
-std::unique_ptr<Transfer> make_curl_transfer() { return std::make_unique<CurlTransfer>(); }
+Result<MakeTransfer> curl_transfers() {
+  const auto functions = curl_functions();
+  if (!functions) return propagate(functions);
+  return [] { return std::make_unique<CurlTransfer>(); };
+}
 
 }  // namespace espalier::http

@@ -2,15 +2,14 @@
 #ifndef ESPALIER_LIBCURL_CURL_TRANSFER_H_
 #define ESPALIER_LIBCURL_CURL_TRANSFER_H_
 
-#include <memory>
-
+#include "espalier/error.h"
 #include "http/transfer.h"
 
 namespace espalier::http {
 
-/// A transfer that obeys the environment variables of proxies (http_proxy, https_proxy, no_proxy)
-/// and SSL_CERT_FILE.
-std::unique_ptr<Transfer> make_curl_transfer();
+/// What makes transfers that obey the environment variables of proxies (http_proxy, https_proxy,
+/// no_proxy) and SSL_CERT_FILE. kInvalidArgument if there is no libcurl: see curl_functions.h.
+Result<MakeTransfer> curl_transfers();
 
 }  // namespace espalier::http
 

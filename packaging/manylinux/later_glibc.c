@@ -1,8 +1,11 @@
-/* What the module calls and glibc 2.28 has not, or has by other names: see stubs.py. It goes into
+/* What the module and the program call and glibc 2.28 has not, or has by other names: see stubs.py. It goes into
  * the wheel. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -49,4 +52,21 @@ OWN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex
     ++end.tv_sec;
   }
   return pthread_cond_timedwait(condition, mutex, &end);
+}
+
+/* Since 2.36, for libevent. The kernel gives up to 256 bytes at once, and whole. */
+OWN void arc4random_buf(void* bytes, size_t size) {
+  unsigned char* next = bytes;
+  while (size > 0) {
+    const ssize_t got = getrandom(next, size < 256 ? size : 256, 0);
+    if (got < 0 && errno != EINTR) abort();
+    if (got <= 0) continue;
+    next += got;
+    size -= (size_t)got;
+  }
+}
+OWN uint32_t arc4random(void) {
+  uint32_t number;
+  arc4random_buf(&number, sizeof number);
+  return number;
 }

@@ -8,6 +8,7 @@ comes from `later_glibc.c` beside this file and from libstdc++.a, and goes into 
 
     -LFOLDER -Wl,--exclude-libs,ALL
 
+and a program also with `-Wl,--wrap=__libc_start_main FOLDER/later_start.o`.
 auditwheel has the policies, and must be installed.
 """
 
@@ -60,26 +61,27 @@ def age(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def exported(tools: Toolchain, library: pathlib.Path, allowed: set[str]) -> dict[str, tuple[str, str]]:
-    """The type of each symbol and its newest version among those that are allowed."""
-    found: dict[str, tuple[str, str]] = {}
+def exported(tools: Toolchain, library: pathlib.Path, allowed: set[str]) -> dict[str, tuple[str, str, int]]:
+    """The type of each symbol, its newest version among those that are allowed, and its size."""
+    found: dict[str, tuple[str, str, int]] = {}
     for line in output(tools.readelf, "--wide", "--dyn-syms", str(library)).splitlines():
         fields = line.split()
         if len(fields) < 8 or "@" not in fields[7] or fields[6] in ("UND", "ABS"):
             continue
         symbol, version = re.split("@+", fields[7])
         if version in allowed and (symbol not in found or age(found[symbol][1]) < age(version)):
-            found[symbol] = fields[3], version
+            found[symbol] = fields[3], version, int(fields[2], 0)
     return found
 
 
-def write_stub(tools: Toolchain, library: pathlib.Path, symbols: dict[str, tuple[str, str]]) -> None:
-    """A library of names and versions, without code."""
+def write_stub(tools: Toolchain, library: pathlib.Path, symbols: dict[str, tuple[str, str, int]]) -> None:
+    """A library of names, versions and the sizes of data, without code."""
     code, data, thread = [".text"], [".data"], ['.section .tbss,"awT",@nobits']
     nodes: dict[str, list[str]] = {}
-    for symbol, (kind, version) in symbols.items():
+    for symbol, (kind, version, size) in symbols.items():
         place, kind = {"OBJECT": (data, "object"), "TLS": (thread, "tls_object")}.get(kind, (code, "function"))
-        place.append(f'.globl "{symbol}"\n.type "{symbol}", %{kind}\n"{symbol}": .skip 8')
+        place.append(f'.globl "{symbol}"\n.type "{symbol}", %{kind}\n"{symbol}": .skip {max(size, 8) if place is not code else 8}\n'
+                     f'.size "{symbol}", {size if place is not code else 8}')
         nodes.setdefault(version, []).append(f'"{symbol}";')
     source, script = library.with_name(library.name + ".s"), library.with_name(library.name + ".map")
     source.write_text("\n".join([*code, *data, *thread, '.section .note.GNU-stack,"",%progbits', ""]))
@@ -98,7 +100,8 @@ def make(folder: pathlib.Path, compiler: str, policy: str) -> None:
             moved = [symbol for symbol in symbols if pattern.match(symbol)]
             write_stub(tools, folder / other, {symbol: symbols.pop(symbol) for symbol in moved})
         write_stub(tools, folder / name, symbols)
-    tools.compile("-x", "c", "-O2", "-c", HERE / "later_glibc.c", "-o", folder / "later_glibc.o")
+    for name in ("later_glibc", "later_start"):
+        tools.compile("-x", "c", "-O2", "-c", HERE / f"{name}.c", "-o", folder / f"{name}.o")
     # What the compiler's options -lstdc++, -lm and -lc then mean.
     for option, parts in {
         "libstdc++.so": f"libstdc++.so.6 {tools.library('libstdc++.a')}",

@@ -130,11 +130,12 @@ def tap_if_any(output, is_ok):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A command for Bash. The steps that `needs` names must pass first."""
+    """A command for Bash. The steps that `needs` names must pass first, and those of `after` must end first if they run at all."""
     stage: str
     task: str
     command: str
     needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     # Names of resources that the step needs exclusively, such as a folder. Steps that share a lock take turns.
     locks: tuple[str, ...] = ()
     read: Callable[[str, bool], Report] = one_check
@@ -209,6 +210,7 @@ def run(steps, logs):
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="backslashreplace")
     begun = time.monotonic()
+    names = {step.name for step in steps}
     waiting, running, results, expired = list(steps), {}, {}, set()
 
     def say(text):
@@ -260,7 +262,7 @@ def run(steps, logs):
                 if failed:
                     waiting.remove(step)
                     finish(Result(step, Report(0, 1, f"Not run, because it needs: {', '.join(failed)}")))
-                elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= set(step.needs):
+                elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= {*step.needs, *names.intersection(step.after)}:
                     waiting.remove(step)
                     start(step)
             if not running:

@@ -133,7 +133,7 @@ def edit_again(names):
 SANITIZED = ("types", "files", "like", "torch")
 # What trains, has several processes, or belongs to another framework: the ends of the names of Python tests.
 NOT_QUICK = ("training", "distributed", "seeds", "accelerate", "lightning", "peft", "transformers", "stores", "checkpointer_jax",
-             "examples", "reader", "shards", "substituted", "fan_out", "servers")
+             "examples", "reader", "shards", "substituted", "fan_out", "servers", "program")
 
 # The Node tests of what changed, with the modules that are built already.
 CHANGED_NODE_TESTS = f"""
@@ -156,7 +156,8 @@ STEPS = [
     # A new schema must still read the files of every released one.
     Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done", sets=LAND + QUICK),
     Step("wasm", "build", "scripts/wasm", locks=("wasm",), sets=LAND),
-    Step("python", "build", "scripts/python --build", sets=LAND),
+    # With the page, if that is built in the same run or was; the steps that need the page say so.
+    Step("python", "build", "scripts/python --build", after=("web build",), locks=("web_demo",), sets=LAND),
     Step("release", "tests", needs=("release build",), locks=BUSY, sets=LAND,
          **ctest("release", "--label-exclude '^(all|page)$'", "release")),
     Step("web", "build", "cd web_demo && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build",

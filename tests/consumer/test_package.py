@@ -3,11 +3,13 @@
 Usage: test_package.py CPACK BUILD SOURCE WORK CXX CC. The dependencies of the packages are looked for among those of this
 machine. The last line is "N passed, N failed".
 """
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
@@ -70,14 +72,37 @@ def install(root, packages):
     check((commands / "ran").exists(), "installing the library does not run ldconfig")
 
 
+def see(program, page):
+    """The installed program serves the installed page."""
+    environment = {name: value for name, value in os.environ.items() if name != "ESPALIER_VIEWER"}
+    command = [program, "view", WORK / "digits.espalier", "--no-browser", "--json", "--idle-timeout", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        line = server.stdout.readline()
+        if line:
+            with urllib.request.urlopen(json.loads(line)["url"].split("#")[0] + "index.html") as answer:
+                check(answer.read() == (page / "index.html").read_bytes(), "another page is served")
+            server.terminate()
+        check(bool(line) and server.wait(30) == 0, f"espalier view fails: {server.stderr.read()}")
+
+
+def refuses_without_page():
+    """A package without the page is none that anyone wants by accident."""
+    clone = WORK / "no-page"
+    done = subprocess.run([CPACK, "--config", BUILD / "CPackConfig.cmake", "-G", "TGZ", "-B", clone, "-D",
+                           "CPACK_ESPALIER_PAGE_SOURCES=false"], capture_output=True, text=True, cwd=BUILD)
+    check(done.returncode != 0 and "is of other sources" in done.stdout + done.stderr, done.stdout + done.stderr)
+
+
 def use(root):
     sample = SOURCE / "tests/data/digits/digits.safetensors"
     program = root / "usr/bin/espalier"
     run(program, "convert", sample, WORK / "digits.espalier", "--nest")
     check("57 tensors" in run(program, "verify", WORK / "digits.espalier"), "the installed program does not verify")
     for name in ("man/man1/espalier.1", "bash-completion/completions/espalier", "zsh/vendor-completions/_espalier",
-                 "fish/vendor_completions.d/espalier.fish", "doc/espalier/README.md"):
+                 "fish/vendor_completions.d/espalier.fish", "doc/espalier/README.md", "espalier/viewer/index.html",
+                 "espalier/viewer/NOTICES.txt"):
         check((root / "usr/share" / name).is_file(), f"share/{name} is not in the package")
+    see(program, root / "usr/share/espalier/viewer")
     pc = only(root.glob("usr/lib/**/espalier.pc"))
     environment = {**os.environ, "PKG_CONFIG_PATH": str(pc.parent), "LD_LIBRARY_PATH": str(pc.parent.parent)}
 
@@ -98,6 +123,7 @@ def main():
     run(CPACK, "--config", BUILD / "CPackConfig.cmake", "-B", made, cwd=BUILD)
     packages = [only(made.glob(f"{name}_*.deb")) for name in ("libespalier0.1", "libespalier-dev", "espalier")]
     check_fields(*packages)
+    refuses_without_page()
     install(WORK / "root", packages)
     use(WORK / "root")
 

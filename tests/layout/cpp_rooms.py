@@ -65,7 +65,7 @@ MAY_INCLUDE = (
     ("native/files/os/", "linux/fs.h pthread.h sys/xattr.h"),
     ("native/serve/", "netinet/in.h netinet/tcp.h sys/random.h sys/socket.h event2/buffer.h event2/bufferevent.h event2/event.h"
      " event2/http.h event2/keyvalq_struct.h event2/listener.h event2/util.h"),
-    ("native/libcurl/", "curl/curl.h"),
+    ("native/libcurl/", "curl/curl.h dlfcn.h"),
     ("native/cli/ native/serve/", "fmt/format.h"),
     ("native/cli/", "CLI/CLI.hpp fmt/ranges.h fnmatch.h fstream mach-o/dyld.h spawn.h"),
     ("native/cli/usage/version.cpp", "zstd.h"),

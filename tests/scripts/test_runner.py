@@ -102,6 +102,14 @@ class Runner(unittest.TestCase):
         status, printed, _ = self.run_steps(*(Step("a", str(i), alone, locks=("folder", str(i))) for i in range(3)))
         self.assertEqual(status, 0, printed)
 
+    def test_a_step_waits_for_one_that_it_comes_after_but_needs_it_not(self):
+        later = Step("b", "build", "[ -e made ]", after=("a build",))
+        status, printed, _ = self.run_steps(later, Step("a", "build", "sleep 0.2; touch made; exit 3"))
+        self.assertEqual((status, printed.splitlines()[-1]), (1, "1 passed, 1 failed"), printed)
+        status, printed, _ = self.run_steps(Step("b", "build", "true", after=("a build",)))
+        self.assertEqual(status, 0, printed)
+        self.assertEqual(selected([Step("a", "build", ""), later], ["b"]), [later])
+
     def test_a_stage_brings_the_steps_that_it_needs(self):
         steps = [Step("a", "build", ""), Step("a", "tests", "", needs=("a build",)),
                  Step("b", "build", "", needs=("a build",)), Step("b", "tests", "", needs=("b build",))]

@@ -60,10 +60,11 @@ struct Opened {
 };
 
 Result<std::shared_ptr<const Source>> open_or_reuse(const std::string& name, const http::Url& url,
+                                                    const http::MakeTransfer& transfers,
                                                     const http::HttpOptions& options) {
   static Opened last;
   if (last.source != nullptr && last.url == name) return last.source;
-  auto source = http::open_url(url, http::make_curl_transfer, options);
+  auto source = http::open_url(url, transfers, options);
   if (source) last = {name, *source};
   return source;
 }
@@ -112,9 +113,11 @@ Result<CheckpointFile> open_url(const std::string& url, OpenFileOptions options)
   if (!parsed) return propagate(parsed);
   const auto http_options = options_of_urls();
   if (!http_options) return propagate(http_options);
-  auto source = open_or_reuse(url, *parsed, *http_options);
+  const auto transfers = http::curl_transfers();
+  if (!transfers) return propagate(transfers);
+  auto source = open_or_reuse(url, *parsed, *transfers, *http_options);
   if (!source) return propagate(source);
-  return http::open_checkpoint(*parsed, std::move(*source), http::make_curl_transfer, *http_options,
+  return http::open_checkpoint(*parsed, std::move(*source), *transfers, *http_options,
                                std::move(options));
 }
 

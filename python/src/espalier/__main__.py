@@ -1,4 +1,4 @@
-"""`python -m espalier ARGUMENTS` is `espalier ARGUMENTS`: the C++ library's program, which the wheel does not hold."""
+"""`espalier ARGUMENTS`, and `python -m espalier ARGUMENTS`: starts the program that lies in this package."""
 
 from __future__ import annotations
 
@@ -9,17 +9,35 @@ import sysconfig
 
 
 def _program() -> str | None:
-    """The program beside this Python, in its environment, or on the PATH."""
+    """The program of this package; in one that was built without it, that beside this Python or on the PATH.
+
+    Never the script that pip wrote for this function: it would start itself for ever.
+    """
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program", "espalier")
+    if os.path.isfile(own):
+        return own
     beside = [os.path.dirname(sys.executable), sysconfig.get_path("scripts")]
-    return shutil.which("espalier", path=os.pathsep.join(filter(None, beside))) or shutil.which("espalier")
+    for folder in filter(None, [*beside, *os.environ.get("PATH", os.defpath).split(os.pathsep)]):
+        found = shutil.which("espalier", path=folder)
+        if found is not None and not _is_script(found):
+            return found
+    return None
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"espalier.__main__" in file.read(4096)
+    except OSError:
+        return True
 
 
 def main() -> None:
     program = _program()
     if program is None:
         sys.exit(
-            "espalier: the command line is a program of its own, and it is not beside this Python or on the PATH; "
-            "build it as README.md of the repository says, and put it there"
+            "espalier: this package was built without the command line, for which libevent was missing, and it is not beside this "
+            "Python or on the PATH; build it as README.md of the repository says, and put it there"
         )
     os.execv(program, ["espalier", *sys.argv[1:]])
 

@@ -1,6 +1,7 @@
 // Measures the page's view of a run: `run.mjs PAGE FOLDER [TIMES]`. Makes ten checkpoints of 45 MB in FOLDER, unless they
 // are there, and opens them by address in a fresh browser each time. Prints JSON.
 import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { write } from '../../wasm/dist/index.js'
 import { launch } from './browser.mjs'
@@ -66,14 +67,16 @@ async function visit() {
     requestAnimationFrame(look)
     new PerformanceObserver((list) => window.seen.blocks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask', buffered: true })
   })
+  const idle = meter.cpuSeconds
   await page.goto(server.url('/#run=run/files.json'))
   await page.waitForFunction(() => window.seen.whole, { timeout: 300_000, polling: 100 })
   const seen = await page.evaluate(() => window.seen)
   const data = server.answers.filter(({ path }) => path.endsWith('.espalier'))
   meter.look()
+  const cpu = meter.cpuSeconds - idle
   const report = {
     picture: seen.picture, line: seen.line, whole: seen.whole, longest: Math.max(0, ...seen.blocks),
-    requests: data.length, bytes: data.reduce((sum, { bytes }) => sum + bytes, 0), peak: meter.peak,
+    requests: data.length, bytes: data.reduce((sum, { bytes }) => sum + bytes, 0), peak: meter.peak, cpu, load: loadavg()[0],
   }
   await close()
   await server.stop()

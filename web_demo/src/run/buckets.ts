@@ -25,8 +25,8 @@ const word = new Uint32Array(1)
 const float = new Float32Array(word.buffer)
 
 /**
- * What all counters count in, one after the other: by the number of the bucket, from the most negative one on, with both
- * zeros in the middle. New memory for every tensor would cost more than the counting.
+ * What all counters count in, one after the other, by the first bits of a value: its sign comes first. New memory for every
+ * tensor would cost more than the counting, and so would a branch by the sign.
  */
 const scratch = new Uint32Array(2 * PER_SIGN)
 
@@ -44,27 +44,23 @@ export class BucketCounter {
    */
   result(scale = 1): Buckets {
     for (const values of this.#parts) count(new Uint32Array(values.buffer, values.byteOffset, values.length))
-    // The infinite and the NaNs are at both ends.
-    let found = 0
-    for (let at = PER_SIGN - FINITE; at < PER_SIGN + FINITE; at++) if (scratch[at] !== 0) found++
-    const ids = new Int16Array(found)
-    const counts = new Float32Array(found)
-    let next = 0
-    for (let at = PER_SIGN - FINITE; at < PER_SIGN + FINITE; at++) {
-      if (scratch[at] === 0) continue
-      ids[next] = at - PER_SIGN
-      counts[next++] = scratch[at]! * scale
+    // Without what is infinite or NaN, which comes after the finite of each sign.
+    const [found, kept] = [new Int16Array(2 * FINITE), new Float32Array(2 * FINITE)]
+    let length = 0
+    for (let id = -FINITE; id < FINITE; id++) {
+      const here = scratch[id >= 0 ? id : PER_SIGN - 1 - id]!
+      if (here === 0) continue
+      found[length] = id
+      kept[length++] = here * scale
     }
+    const [ids, counts] = [found.slice(0, length), kept.slice(0, length)]
     scratch.fill(0)
     return withoutTiny(ids, counts)
   }
 }
 
 function count(bits: Uint32Array): void {
-  for (let i = 0; i < bits.length; i++) {
-    const top = bits[i]! >>> SHIFT
-    scratch[top < PER_SIGN ? PER_SIGN + top : 2 * PER_SIGN - 1 - top]!++
-  }
+  for (let i = 0; i < bits.length; i++) scratch[bits[i]! >>> SHIFT]!++
 }
 
 /** The same counts, with what is too small for a chart in the buckets beside zero. */

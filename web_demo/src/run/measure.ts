@@ -69,69 +69,64 @@ export function numbersOf(data: TensorData): Float32Array | Float64Array {
   return toNumbers(data)
 }
 
-/** Sums over the elements of a tensor. */
-class Sums {
-  squares = 0
-  moved = 0
-  was = 0
-  nan = 0
-  inf = 0
-  above = 0
-  low = Infinity
-  high = -Infinity
-
-  /** Adds a part. In locals, and without a closure: this is most of the work of reading a run. */
-  add(now: Float32Array | Float64Array): void {
-    let { squares, low, high } = this
-    for (let at = 0; at < now.length; at++) {
-      const value = now[at]!
-      if (value - value !== 0) {
-        this.#note(value)
-        continue
-      }
-      squares += value * value
-      if (value < low) low = value
-      if (value > high) high = value
-    }
-    Object.assign(this, { squares, low, high })
+/** The sum of the squares; not finite if a value is not, or is too large. Without a branch: this is most of the work of reading a run. */
+function squaresOf(now: Float32Array | Float64Array): number {
+  let squares = 0
+  for (let at = 0; at < now.length; at++) {
+    const value = now[at]!
+    squares += value * value
   }
+  return squares
+}
 
-  /** Adds how a part moved. */
-  compare(now: Float32Array | Float64Array, then: Float32Array | Float64Array): void {
-    let { moved, was } = this
-    for (let at = 0; at < now.length; at++) {
-      const old = then[at]!
-      const change = now[at]! - old
-      // Neither is NaN nor infinite.
-      if (change - change !== 0 || old - old !== 0) continue
-      moved += change * change
-      was += old * old
-    }
-    Object.assign(this, { moved, was })
+/** The sums of the squares of the changes, and of the values before. */
+function changesOf(now: Float32Array | Float64Array, then: Float32Array | Float64Array): readonly [moved: number, was: number] {
+  let [moved, was] = [0, 0]
+  for (let at = 0; at < now.length; at++) {
+    const old = then[at]!
+    const change = now[at]! - old
+    moved += change * change
+    was += old * old
   }
-
-  #note(value: number): void {
-    if (value !== value) this.nan++
-    else {
-      this.inf++
-      if (value > 0) this.above++
-    }
-  }
+  return [moved, was]
 }
 
 /** The figures of what was read of a tensor. @param before what was read of it at the step before, slice by slice alike */
 export function pointOf({ elements, shape }: Shaped, values: Values, before: Values | undefined): Point {
   const counter = new BucketCounter()
-  const sums = new Sums()
-  let read = 0
+  let [read, squares, moved, was, nan, inf, above, low, high] = [0, 0, 0, 0, 0, 0, 0, Infinity, -Infinity]
   for (const [i, now] of values.entries()) {
     const then = before?.[i]
     read += now.length
     counter.add(now instanceof Float32Array ? now : Float32Array.from(now))
-    sums.add(now)
-    if (then) sums.compare(now, then)
+    const quick = squaresOf(now)
+    if (Number.isFinite(quick)) squares += quick
+    else {
+      for (const value of now) {
+        if (Number.isFinite(value)) {
+          squares += value * value
+          low = Math.min(low, value)
+          high = Math.max(high, value)
+        } else if (Number.isNaN(value)) nan++
+        else {
+          inf++
+          if (value > 0) above++
+        }
+      }
+    }
+    if (!then) continue
+    const [change, old] = changesOf(now, then)
+    if (Number.isFinite(change) && Number.isFinite(old)) {
+      moved += change
+      was += old
+    } else {
+      for (let at = 0; at < now.length; at++) {
+        if (!Number.isFinite(now[at]!) || !Number.isFinite(then[at]!)) continue
+        moved += (now[at]! - then[at]!) ** 2
+        was += then[at]! ** 2
+      }
+    }
   }
-  const { squares, moved, was, nan, inf, above, low, high } = sums
   const scale = elements / read
   const isMask = nan === 0 && above === 0 && inf > 1 && (low >= high || inf * ONE_OF_MASK >= read)
   // Such as a best loss before anything is observed.

@@ -67,6 +67,16 @@ export class Meter {
     return [...this.#read.values()].reduce((sum, bytes) => sum + bytes, 0)
   }
 
+  /** Seconds of a processor that its processes have taken, those that ended included. */
+  get cpuSeconds() {
+    const ticks = (id) => {
+      const stat = text(`/proc/${id}/stat`)
+      return stat.slice(stat.lastIndexOf(')') + 2).split(' ').slice(11, 15).reduce((sum, count) => sum + Number(count), 0)
+    }
+    // Of the kernel, a hundredth of a second each.
+    return descendants(this.#root).reduce((sum, id) => sum + ticks(id), 0) / 100
+  }
+
   look() {
     for (const id of descendants(this.#root)) {
       const read = Number(/^rchar: (\d+)/m.exec(text(`/proc/${id}/io`))?.[1] ?? 0)

@@ -37,7 +37,7 @@ const VISITED = 'espalier.visited'
 const FRESH = { part: '', tab: '', filter: '', dtype: '', size: '', at: '' }
 
 /** The parts of the link that are about a run; the others are about files. */
-const RUN_FIELDS = new Set(['title', 'series', 'scope', 'rows', 'step', 'row'])
+const RUN_FIELDS = new Set(['title', 'series', 'scope', 'rows', 'step', 'row', 'also', 'metrics', 'find', 'sort', 'scale', 'against'])
 
 /** The whole page. */
 export function App() {
@@ -223,8 +223,8 @@ export function App() {
   }
   useShortcuts({
     '/': () => {
-      showPane(false)
-      setTimeout(() => document.querySelector<HTMLElement>('.filter input[type=search]')?.focus())
+      if (!isRunShown) showPane(false)
+      setTimeout(() => document.querySelector<HTMLElement>('form[role=search] input[type=search]')?.focus())
     },
     '?': () => setKeysShown(true),
   })

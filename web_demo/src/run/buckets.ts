@@ -24,18 +24,18 @@ const FINEST = 64
 const word = new Uint32Array(1)
 const float = new Float32Array(word.buffer)
 
-/** Counts values. Add what was counted of a tensor in parts to the same counter. */
+/**
+ * What all counters count in, one after the other, by the first bits of a value: its sign comes first. New memory for every
+ * tensor would cost more than the counting, and so would a branch by the sign.
+ */
+const scratch = new Uint32Array(2 * PER_SIGN)
+
+/** Counts values, which may come in parts. */
 export class BucketCounter {
-  /** By the number of the bucket, from the most negative one on; both zeros are in the middle. */
-  readonly #counts = new Float64Array(2 * PER_SIGN)
+  readonly #parts: Float32Array[] = []
 
   add(values: Float32Array): void {
-    const bits = new Uint32Array(values.buffer, values.byteOffset, values.length)
-    const counts = this.#counts
-    for (let i = 0; i < bits.length; i++) {
-      const top = bits[i]! >>> SHIFT
-      counts[top < PER_SIGN ? PER_SIGN + top : 2 * PER_SIGN - 1 - top]!++
-    }
+    this.#parts.push(values)
   }
 
   /**
@@ -43,18 +43,62 @@ export class BucketCounter {
    * multiply the counts, for a sample
    */
   result(scale = 1): Buckets {
-    const ids: number[] = []
-    const counts: number[] = []
-    this.#counts.forEach((count, i) => {
-      const id = i - PER_SIGN
-      if (count === 0 || !edgesOf(id).every(Number.isFinite)) return
-      ids.push(id)
-      counts.push(count * scale)
-    })
-    const least = magnitudeOf({ ids: Int16Array.from(ids), counts: Float32Array.from(counts) }, OUTSIDE) / FINEST
-    const isZero = (id: number): boolean => Math.max(...edgesOf(id).map(Math.abs)) < least
-    return packed(ids.map((id, i) => [isZero(id) ? Math.sign(id + 0.5) * 0.5 - 0.5 : id, counts[i]!]))
+    for (const values of this.#parts) count(new Uint32Array(values.buffer, values.byteOffset, values.length))
+    // Without what is infinite or NaN, which comes after the finite of each sign.
+    const [found, kept] = [new Int16Array(2 * FINITE), new Float32Array(2 * FINITE)]
+    let length = 0
+    for (let id = -FINITE; id < FINITE; id++) {
+      const here = scratch[id >= 0 ? id : PER_SIGN - 1 - id]!
+      if (here === 0) continue
+      found[length] = id
+      kept[length++] = here * scale
+    }
+    const [ids, counts] = [found.slice(0, length), kept.slice(0, length)]
+    scratch.fill(0)
+    return withoutTiny(ids, counts)
   }
+}
+
+function count(bits: Uint32Array): void {
+  for (let i = 0; i < bits.length; i++) scratch[bits[i]! >>> SHIFT]!++
+}
+
+/** The same counts, with what is too small for a chart in the buckets beside zero. */
+function withoutTiny(ids: Int16Array, counts: Float32Array): Buckets {
+  const least = magnitudeOf({ ids, counts }, OUTSIDE) / FINEST
+  // Sorted, so that these are neighbours.
+  let [negative, positive, first, end] = [0, 0, ids.length, ids.length]
+  for (let i = 0; i < ids.length; i++) {
+    if (farOf(ids[i]!) >= least) {
+      if (ids[i]! >= 0) {
+        end = i
+        break
+      }
+      continue
+    }
+    first = Math.min(first, i)
+    if (ids[i]! < 0) negative += counts[i]!
+    else positive += counts[i]!
+  }
+  if (negative + positive === 0) return { ids, counts }
+  const zeros: (readonly [number, number])[] = [[-1, negative] as const, [0, positive] as const].filter(([, count]) => count > 0)
+  const length = first + zeros.length + ids.length - end
+  const packed = { ids: new Int16Array(length), counts: new Float32Array(length) }
+  packed.ids.set(ids.subarray(0, first))
+  packed.counts.set(counts.subarray(0, first))
+  zeros.forEach(([id, count], i) => {
+    packed.ids[first + i] = id
+    packed.counts[first + i] = count
+  })
+  packed.ids.set(ids.subarray(end), first + zeros.length)
+  packed.counts.set(counts.subarray(end), first + zeros.length)
+  return packed
+}
+
+/** The larger magnitude of a bucket's edges. */
+function farOf(id: number): number {
+  const size = id >= 0 ? id : -1 - id
+  return size < FINITE ? edge(size + 1) : Infinity
 }
 
 /** The least and the greatest value of a bucket. */
@@ -86,9 +130,16 @@ function packed(pairs: readonly (readonly [id: number, count: number])[]): Bucke
 
 /** The magnitude that all but a share of the values stay below. */
 export function magnitudeOf({ ids, counts }: Buckets, share: number): number {
-  const bySize = Array.from(ids, (id, i) => [Math.max(...edgesOf(id).map(Math.abs)), counts[i]!] as const).sort(([a], [b]) => b - a)
-  let left = counts.reduce((sum, count) => sum + count, 0) * share
-  for (const [size, count] of bySize) if ((left -= count) < 0) return size
+  let sum = 0
+  for (let i = 0; i < counts.length; i++) sum += counts[i]!
+  let left = sum * share
+  // From both ends, the larger magnitude first.
+  let [low, high] = [0, ids.length - 1]
+  while (low <= high) {
+    const [below, above] = [farOf(ids[low]!), farOf(ids[high]!)]
+    const at = below > above ? low++ : high--
+    if ((left -= counts[at]!) < 0) return Math.max(below, above)
+  }
   return 0
 }
 

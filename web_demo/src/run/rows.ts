@@ -1,25 +1,42 @@
-// The rows of a run's table: its tensors, or its layers.
+// The rows of a run's table: its tensors, or its layers; and its metrics.
 import { layerOf } from '../data/layer'
 import { sumOf, type Buckets } from './buckets'
 import type { Point } from './measure'
 import type { StepState } from './survey'
 
-/** Tensors that are shown together. */
+/** Tensors that are shown together, or a metric. */
 export interface Row {
-  /** The key path of the tensor or of the layer. */
+  /** The key path of the tensor or of the layer, or the name of the metric. */
   readonly path: string
   readonly tensors: readonly string[]
+  readonly isMetric?: boolean
 }
 
 /** The figures of a row at a step. */
 export interface Figures {
+  /** Of a metric its value, which may be NaN. */
   readonly norm: number
   /** The length of the change since the step before, as a part of the norm there, as in a diff. */
   readonly update: number | undefined
+  readonly nan: number
+  /** Infinities of either sign, also those of masks. */
+  readonly inf: number
+  /** What is wrong: NaNs, and infinities that are no mask's. */
   readonly bad: number
   readonly elements: number
   readonly read: number
 }
+
+/** A row with its figures at each step. */
+export interface RowFigures {
+  readonly row: Row
+  readonly figures: readonly (Figures | undefined)[]
+  /** Whether any step has NaNs or infinities that are no mask's. */
+  readonly isBad: boolean
+}
+
+/** What rows are sorted by. */
+export type Order = 'path' | 'norm' | 'change' | 'update'
 
 /** The first key of each path. */
 export function scopesOf(paths: readonly string[]): readonly string[] {
@@ -44,20 +61,30 @@ export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean
   return [...rows].map(([path, tensors]) => ({ path, tensors }))
 }
 
+/** The row of a metric. */
+export function metricRow(name: string): Row {
+  return { path: name, tensors: [], isMetric: true }
+}
+
 /** The figures of a row; undefined if the step has none of its tensors. */
-export function figuresOf({ tensors }: Row, { points }: StepState): Figures | undefined {
+export function figuresOf({ path, tensors, isMetric }: Row, { points, metrics }: Pick<StepState, 'points' | 'metrics'>): Figures | undefined {
+  if (isMetric) {
+    const value = metrics?.get(path)
+    return value === undefined ? undefined : { norm: value, update: undefined, nan: Number.isNaN(value) ? 1 : 0, inf: Math.abs(value) === Infinity ? 1 : 0, bad: Number.isNaN(value) ? 1 : 0, elements: 1, read: 1 }
+  }
   const found = tensors.flatMap((path) => points?.get(path) ?? [])
   if (found.length === 0) return undefined
   // A step counter would outweigh the weights of its layer.
   const arrays = found.filter(({ elements }) => elements > 1)
   const all = arrays.length > 0 ? arrays : found
   const total = (field: (point: Point) => number): number => all.reduce((sum, point) => sum + field(point), 0)
-  const norm = Math.sqrt(total(({ squares }) => squares))
   const hasMoved = all.every(({ moved }) => moved !== undefined)
   const was = total((point) => point.was ?? 0)
   return {
-    norm,
+    norm: Math.sqrt(total(({ squares }) => squares)),
     update: hasMoved && was > 0 ? Math.sqrt(total(({ moved }) => moved!) / was) : undefined,
+    nan: total(({ nan }) => nan),
+    inf: total(({ inf }) => inf),
     bad: total(({ bad }) => bad),
     elements: total(({ elements }) => elements),
     read: total(({ read }) => read),
@@ -68,4 +95,34 @@ export function figuresOf({ tensors }: Row, { points }: StepState): Figures | un
 export function bucketsOf({ tensors }: Row, { points }: StepState): Buckets | undefined {
   const all = tensors.flatMap((path) => points?.get(path)?.buckets ?? [])
   return all.length > 0 ? sumOf(all) : undefined
+}
+
+/** The figures of rows at all steps. */
+export function figuresOfRows(rows: readonly Row[], steps: readonly StepState[]): readonly RowFigures[] {
+  return rows.map((row) => {
+    const figures = steps.map((step) => figuresOf(row, step))
+    return { row, figures, isBad: figures.some((one) => one && one.bad > 0) }
+  })
+}
+
+/** How a value has changed since the first step that has one: 0.02 for 2 % more; undefined from zero, or where either is not finite. */
+export function changeOf(figures: readonly (Figures | undefined)[], at: number): number | undefined {
+  const first = figures.find((one) => one && Number.isFinite(one.norm))?.norm
+  const now = figures[at]?.norm
+  return first === undefined || first === 0 || now === undefined || !Number.isFinite(now) ? undefined : (now - first) / Math.abs(first)
+}
+
+/** The order of the rows. Those with NaNs or infinities come first; then the largest figure at a step, or the order of the state. */
+export function inOrder(all: readonly RowFigures[], order: Order, at: number): readonly RowFigures[] {
+  const value = ({ figures }: RowFigures): number => {
+    if (order === 'path') return 0
+    // What has no figure comes last.
+    if (order === 'change') return Math.abs(changeOf(figures, at) ?? -0) || (changeOf(figures, at) === undefined ? -1 : 0)
+    return figures[at]?.[order] ?? -1
+  }
+  const keys = new Map(all.map((one) => [one, [one.isBad ? 1 : 0, value(one)] as const]))
+  return [...all].sort((a, b) => {
+    const [x, y] = [keys.get(a)!, keys.get(b)!]
+    return y[0] - x[0] || y[1] - x[1]
+  })
 }

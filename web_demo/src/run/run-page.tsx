@@ -1,18 +1,23 @@
-// A run: its checkpoints, a slider over their steps, and how each tensor moves.
-import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
-import { useLinked } from '../data/linked'
-import { formatBytes, formatExact } from '../ui/format'
+// A run: its checkpoints, a slider over their steps, and how each tensor moves; perhaps beside another run.
+import { useMemo, useState } from 'preact/hooks'
+import { setLinked, useLinked } from '../data/linked'
+import { counted, formatBytes, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
-import { RunDetail } from './run-detail'
+import { AgainstPicker, sourceOfAgainst } from './against-picker'
+import { MOST_LINES } from './lines'
+import { namesOf } from './metrics'
+import { pathFilter } from './row-filter'
+import { figuresOfRows, metricRow, rowsOf, scopesOf, usualScope, type Order, type Row } from './rows'
+import { RunDetail, type Scales } from './run-detail'
 import { RunTable } from './run-table'
 import './run.css'
-import { rowsOf, scopesOf, usualScope } from './rows'
-import { seriesAmong, type RunFile, type SeriesFile } from './series'
+import type { SeriesFile } from './series'
 import type { RunSource } from './source'
-import { Survey } from './survey'
+import type { StepState } from './survey'
+import { useRun } from './use-run'
 
-/** Milliseconds between two looks for new files. */
-const PAUSE = 3000
+/** Steps that are named one by one. */
+const MOST_NAMED = 12
 
 interface RunPageProps {
   readonly run: RunSource
@@ -24,74 +29,96 @@ interface RunPageProps {
 
 /** Shows a run. Use a new component for another one. */
 export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
-  const [files, setFiles] = useState<readonly RunFile[]>()
-  const [problem, setProblem] = useState('')
   const [isWatching, setWatching] = useState(run.isLive)
   const [pattern, setPattern] = useLinked('series', '')
   const [scope, setScope] = useLinked('scope', '?')
   const [kind, setKind] = useLinked<'layers' | 'tensors'>('rows', 'tensors')
+  const [order, setOrder] = useLinked<Order>('sort', 'path')
   const [stepText, setStepText] = useLinked('step', '')
-  const [chosen, setChosen] = useLinked('row', '', 'push')
-  const [, draw] = useReducer((count: number) => count + 1, 0)
-  const survey = useMemo(() => new Survey(throttled(() => draw(undefined))), [])
-  useEffect(() => () => survey.stop(), [])
+  const [chosen] = useLinked('row', '', 'push')
+  const [alsoText] = useLinked('also', '')
+  const [metricsText, setMetricsText] = useLinked('metrics', '')
+  const [find, setFind] = useLinked('find', '')
+  const [scaleText, setScaleText] = useLinked('scale', '')
+  const [against, setAgainst] = useLinked('against', '', 'push')
+  const [folder, setFolder] = useState<RunSource>()
 
-  // Lists the files now, and then again and again.
-  const listed = useRef(false)
-  useEffect(() => {
-    if (listed.current && !isWatching) return
-    const stop = new AbortController()
-    let timer = 0
-    const look = async (): Promise<void> => {
-      try {
-        const found = await run.list(stop.signal)
-        if (stop.signal.aborted) return
-        listed.current = true
-        setFiles(found)
-        setProblem('')
-      } catch (error) {
-        if (!stop.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
-      }
-      if (isWatching && !stop.signal.aborted) timer = window.setTimeout(() => void look(), PAUSE)
-    }
-    void look()
-    return () => {
-      stop.abort()
-      clearTimeout(timer)
-    }
-  }, [run, isWatching])
-
-  const all = useMemo(() => seriesAmong(files ?? []), [files])
-  const series = all.find((one) => one.pattern === pattern) ?? all[0]
-  useEffect(() => {
-    if (series) survey.update(series.files)
-  }, [series])
-
+  const { files, problem, all, series, survey } = useRun(run, isWatching, pattern)
   const { steps, progress } = survey
+  const beside = useMemo(() => folder ?? sourceOfAgainst(against, run), [folder, against, run])
+  const other = useRun(beside, isWatching, against.startsWith('series:') ? against.slice('series:'.length) : '', steps.length > 0 && !survey.isReading)
+  const others = beside && other.survey.steps.length > 0 ? other.survey.steps : undefined
+
   const paths = useMemo(() => [...new Set(steps.flatMap(({ points }) => [...(points?.keys() ?? [])]))], [steps])
   const scopes = useMemo(() => scopesOf(paths), [paths])
   const within = scope === '?' ? usualScope(scopes) : scope === '*' ? '' : scope
+  const filter = useMemo(() => filterOf(find), [find])
   const rows = useMemo(() => rowsOf(paths, within, kind === 'layers'), [paths, within, kind])
-  const row = rows.find(({ path }) => path === chosen) ?? rows[0]
+  const shown = useMemo(() => figuresOfRows(rows.filter(({ path }) => filter.finds(path)), steps), [rows, steps, filter])
+  const allMetrics = useMemo(() => namesOf(steps.map(({ metrics }) => metrics)), [steps])
+  const metrics = useMemo(() => figuresOfRows(allMetrics.filter(filter.finds).map(metricRow), steps), [allMetrics, steps, filter])
+  const bad = useMemo(() => badSteps(steps), [steps])
+
+  // What the charts have. A row of the link that a step lacks stays in the link.
+  const byPath = useMemo(() => new Map(rows.map((row) => [row.path, row])), [rows])
+  const row = byPath.get(chosen) ?? shown.find(({ isBad }) => isBad)?.row ?? shown[0]?.row ?? rows[0]
+  const also = useMemo(() => alsoText.split('\n').filter((path) => path !== ''), [alsoText])
+  const drawn = useMemo(() => (row ? [row, ...also.flatMap((path): readonly Row[] => (path !== row.path && byPath.has(path) ? [byPath.get(path)!] : []))].slice(0, MOST_LINES) : []), [row, also, byPath])
+  const drawnPaths = useMemo(() => new Set(drawn.map(({ path }) => path)), [drawn])
+  const drawnMetrics = useMemo(() => new Set(metricsText === '' ? usualMetrics(allMetrics, steps) : metricsText.split('\n')), [metricsText, allMetrics, steps])
+  const metricRows = useMemo(() => allMetrics.filter((name) => drawnMetrics.has(name)).map(metricRow), [allMetrics, drawnMetrics])
+  const choose = (path: string): void => setLinked({ row: path, also: '' }, 'push')
+  const toggle = (path: string): void => {
+    const next = drawnPaths.has(path) ? drawn.filter((one) => one.path !== path) : [...drawn, { path }]
+    if (next.length > 0) setLinked({ row: next[0]!.path, also: next.slice(1).map((one) => one.path).join('\n') }, 'push')
+  }
+  const toggleMetric = (name: string): void => {
+    const next = allMetrics.filter((one) => drawnMetrics.has(one) !== (one === name))
+    // '-' is none; nothing would be the usual ones.
+    setMetricsText(next.join('\n') || '-')
+  }
+  const scales: Scales = { isRelative: scaleText.includes('r'), isLog: scaleText.includes('v'), isLogStep: scaleText.includes('s') }
+  const setScales = (changed: Partial<Scales>): void => {
+    const next = { ...scales, ...changed }
+    setScaleText(`${next.isRelative ? 'r' : ''}${next.isLog ? 'v' : ''}${next.isLogStep ? 's' : ''}`)
+  }
+
   // The last step, until the user chooses one: a new file then moves it on.
   const wanted = steps.findIndex(({ step }) => String(step) === stepText)
   const at = wanted >= 0 ? wanted : Math.max(0, steps.length - 1)
   const state = steps[at]
   const setStep = (to: number): void => setStepText(to === steps.length - 1 ? '' : String(steps[to]!.step))
 
+  // Drawn again only when something in it has changed, and not with each report of the reading.
+  const table = useMemo(
+    () => <RunTable rows={shown} at={at} drawn={drawnPaths} chosen={row?.path} isFull={drawn.length >= MOST_LINES} order={order} onOrder={setOrder} onChoose={choose} onDraw={toggle} />,
+    [shown, at, drawnPaths, row, drawn, order],
+  )
+  const metricTable = useMemo(
+    () => metrics.length > 0 && <RunTable rows={metrics} at={at} isMetrics drawn={drawnMetrics} chosen={undefined} isFull={false} order={order} onOrder={setOrder} onChoose={toggleMetric} onDraw={toggleMetric} />,
+    [metrics, at, drawnMetrics, order, allMetrics],
+  )
+  const detail = useMemo(
+    () => row && state && <RunDetail rows={drawn} metrics={metricRows} steps={steps} others={others} at={at} scales={scales} onScales={setScales} onStep={setStep} onRemove={toggle} onOpen={() => onOpen(state.file, row.path)} />,
+    [drawn, metricRows, steps, others, at, scaleText, row],
+  )
+
   if (!state) {
     return (
       <section class="run" aria-label="Run">
-        {problem ? <p role="alert">{visible(problem)}</p> : <p class="quiet" role="status">{files ? 'There are no checkpoints in this folder yet.' : 'Looking for checkpoints...'}</p>}
+        {problem ? <p role="alert">{visible(problem)}</p> : <p class="run-empty" role="status">{files ? emptyText(run, files.length, isWatching) : 'Looking for checkpoints...'}</p>}
       </section>
     )
   }
   const failed = steps.filter((one) => one.problem !== undefined)
+  const read = steps.filter(({ points }) => points)
+  const isOver = !survey.isReading
+  const without = read.at(-1)?.others ?? 0
   return (
     <section class="run" aria-label="Run">
       <div class="run-bar">
         <label class="run-step">
-          Step <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={`step ${state.step}`} onInput={({ currentTarget }) => setStep(Number(currentTarget.value))} />
+          Step <input type="range" min={0} max={steps.length - 1} value={at} aria-valuetext={`step ${state.step}${bad.has(at) ? ', with NaN or Inf' : ''}`} onInput={({ currentTarget }) => setStep(Number(currentTarget.value))} />
           <output>{state.step}</output>
         </label>
         <span class="quiet">{visible(state.file.path)}, {formatBytes(state.file.size)}; {formatExact(at + 1)} of {formatExact(steps.length)}</span>
@@ -99,7 +126,24 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
         {at > 0 && <button type="button" onClick={() => onCompare([steps[at - 1]!.file, state.file])}>Compare with step {steps[at - 1]!.step}</button>}
         {run.isLive && <button type="button" aria-pressed={!isWatching} onClick={() => setWatching(!isWatching)}>{isWatching ? 'Pause watching' : 'Watch for new files'}</button>}
       </div>
+      {bad.size > 0 && (
+        <div class="run-bar run-bad-steps">
+          <span class="bad">NaN or Inf at {bad.size === 1 ? 'step' : 'steps'}</span>
+          {[...bad].slice(0, MOST_NAMED).map(([i, count]) => (
+            <button key={i} type="button" aria-pressed={i === at} title={`${counted(count, 'tensor')} of step ${steps[i]!.step}`} onClick={() => setStep(i)}>× {steps[i]!.step}</button>
+          ))}
+          {bad.size > MOST_NAMED && <span class="quiet">and {formatExact(bad.size - MOST_NAMED)} more</span>}
+          <span class="quiet">{counted(bad.get(at) ?? [...bad.values()][0]!, 'tensor')}{bad.has(at) ? ' at this step' : ' at the first of them'}; they stand first below</span>
+        </div>
+      )}
       <div class="run-bar">
+        <form role="search" class="run-filter" aria-label="Filter of the run" onSubmit={(event) => event.preventDefault()}>
+          <label><span class="unseen">Name or pattern</span><input
+            type="search" value={find} placeholder="Filter: attn weight, *.bias, loss" autocomplete="off" spellcheck={false}
+            title="Words that must all occur. | separates alternatives. Globs: *, ?, **, [0-3], {a,b}; at the top only with / before them."
+            onInput={({ currentTarget }) => setFind(currentTarget.value)}
+          /></label>
+        </form>
         {all.length > 1 && (
           <label>Files <select value={series!.pattern} onChange={({ currentTarget }) => setPattern(currentTarget.value)}>
             {all.map((one) => <option key={one.pattern} value={one.pattern}>{visible(one.pattern)} ({one.files.length})</option>)}
@@ -113,12 +157,33 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
           <option value="tensors">tensors</option>
           <option value="layers">layers</option>
         </select></label>
+        <AgainstPicker
+          against={folder ? 'folder' : against} folderName={folder?.name} series={all.filter((one) => one !== series)}
+          onAgainst={(value) => {
+            setFolder(undefined)
+            setAgainst(value)
+          }}
+          onFolder={setFolder}
+        />
         <span role="status">
           {progress ? (
-            <><progress max={progress.total} value={progress.done} aria-label="Tensors read of this step" /> Reading {visible(progress.file.path)}, {formatExact(steps.filter(({ points }) => points).length + 1)} of {formatExact(steps.length)}</>
-          ) : survey.isReading ? <span class="quiet">Reading...</span> : <span class="quiet">{formatExact(steps.filter(({ points }) => points).length)} checkpoints read{isWatching && ', looking for new ones'}</span>}
+            <><progress max={progress.total} value={progress.done} aria-label="Tensors read of this step" /> Reading {visible(progress.file.path)}, {formatExact(read.length + 1)} of {formatExact(steps.length)}</>
+          ) : survey.isReading ? <span class="quiet">Reading...</span> : (
+            <span class="quiet">
+              {formatExact(read.length)} checkpoints read{isWatching && ', looking for new ones'}
+              {filter.problem === undefined && find.trim() !== '' && `; ${counted(shown.length, kind === 'layers' ? 'layer' : 'tensor')} found`}
+            </span>
+          )}
         </span>
+        {filter.problem !== undefined && <span class="bad" role="alert">{visible(filter.problem)}</span>}
       </div>
+      {beside && (
+        <p class="run-note" role="status">
+          Beside {visible(beside === run ? (other.series?.pattern ?? '') : beside.name)}:{' '}
+          {other.problem ? <span class="bad">{visible(other.problem)}</span> : other.files && !other.series ? emptyText(beside, other.files.length, false)
+            : other.survey.isReading || !others || !isOver ? 'reading...' : `${formatExact(others.filter(({ points }) => points).length)} of ${counted(others.length, 'checkpoint')} read`}
+        </p>
+      )}
       {problem && <p role="alert">{visible(problem)}</p>}
       {failed.length > 0 && (
         <details class="run-failed">
@@ -127,23 +192,50 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
           <p class="quiet">A file that is being written is read when it is complete.</p>
         </details>
       )}
-      <div class="run-work">
-        <div class="run-list" tabIndex={0} role="region" aria-label="Tensors of the run">
-          <RunTable rows={rows} steps={steps} at={at} chosen={row?.path} onChoose={setChosen} />
+      {isOver && read.length === 0 ? (
+        <p class="run-empty">None of the {counted(steps.length, 'checkpoint')} in {visible(run.name)} can be opened. The list above says why; choose another folder, or copy the files again.</p>
+      ) : (
+        <div class="run-work">
+          <div class="run-list" tabIndex={0} role="region" aria-label="Tensors of the run">
+            {metricTable}
+            {table}
+            {isOver && shown.length === 0 && rows.length > 0 && <p class="run-empty">No {kind === 'layers' ? 'layer' : 'tensor'} {within && <>of <code>{visible(within)}</code> </>}matches the filter.</p>}
+            {isOver && rows.length === 0 && <p class="run-empty">These checkpoints have no tensor of floats, so there is no norm to show.</p>}
+            {without > 0 && isOver && <p class="quiet">{counted(without, 'tensor')} of integers, bools or without data {without === 1 ? 'has' : 'have'} no norm, and {without === 1 ? 'is' : 'are'} not listed.</p>}
+          </div>
+          {detail}
         </div>
-        {row && <RunDetail row={row} steps={steps} at={at} onStep={setStep} onOpen={() => onOpen(state.file, row.path)} />}
-      </div>
+      )}
     </section>
   )
 }
 
-/** The function, called at most ten times a second, and after the last call. */
-function throttled(act: () => void): () => void {
-  let timer = 0
-  return () => {
-    timer ||= window.setTimeout(() => {
-      timer = 0
-      act()
-    }, 100)
+/** A sentence for a folder without checkpoints. */
+function emptyText(run: RunSource, files: number, isWatching: boolean): string {
+  const name = visible(run.name)
+  const what = files === 0 ? `There are no checkpoints in ${name} yet` : `${name} has ${counted(files, 'file')}, and none has the name of a checkpoint that this page opens`
+  return `${what}. ${isWatching ? 'A new one appears here by itself.' : 'Choose another folder, or look again later.'}`
+}
+
+/** The steps with NaNs or infinities that are no mask's, and how many tensors have them. */
+function badSteps(steps: readonly StepState[]): ReadonlyMap<number, number> {
+  return new Map(steps.flatMap(({ points }, i) => {
+    const count = [...(points?.values() ?? [])].filter(({ bad }) => bad > 0).length
+    return count > 0 ? [[i, count] as const] : []
+  }))
+}
+
+/** The metrics that are drawn at first: a loss and a learning rate that change. Parameter groups often have the same one. */
+function usualMetrics(names: readonly string[], steps: readonly StepState[]): readonly string[] {
+  const changing = names.filter((name) => new Set(steps.map(({ metrics }) => metrics?.get(name))).size > 1)
+  return [/(^|[/: _])loss(\/|$)/i, /(^|[/: _])(lr|learning_rate)(\/|$)/i].flatMap((pattern) => changing.find((name) => pattern.test(name)) ?? [])
+}
+
+/** A filter that cannot be taken finds everything. */
+function filterOf(text: string): { readonly finds: (path: string) => boolean; readonly problem: string | undefined } {
+  try {
+    return { finds: pathFilter(text), problem: undefined }
+  } catch (error) {
+    return { finds: () => true, problem: error instanceof Error ? error.message : String(error) }
   }
 }

@@ -1,10 +1,9 @@
 // Reads the steps of a run one after the other, and keeps the figures of their tensors.
-import type { Checkpoint, Tensor } from 'espalier'
-import { openCheckpoint } from '../data/open-file'
-import { nextTurn } from '../data/slices'
-import { isMeasured, measure, type Point, type Values } from './measure'
+import type { Point } from './measure'
+import type { Metrics } from './metrics'
+import { readerHere, ReaderLost, startReaders, type PartReader } from './readers'
 import type { SeriesFile } from './series'
-import { stepIn } from './step-value'
+import type { PartFigures, StepFile } from './step-reader'
 
 /** What is known of a step. */
 export interface StepState {
@@ -13,8 +12,14 @@ export interface StepState {
   readonly step: number
   /** By key path; undefined until it is read. */
   readonly points: ReadonlyMap<string, Point> | undefined
+  /** Undefined until it is read. */
+  readonly metrics: Metrics | undefined
+  /** Tensors that have no norm: of integers, of bools, or without data. */
+  readonly others: number
   readonly problem: string | undefined
 }
+
+type Read = Pick<StepState, 'metrics' | 'others'> & { readonly points: ReadonlyMap<string, Point>; readonly step: number | undefined }
 
 /** How far the reading is. */
 export interface Progress {
@@ -24,31 +29,20 @@ export interface Progress {
   readonly total: number
 }
 
-interface Open {
-  readonly file: SeriesFile
-  readonly checkpoint: Checkpoint
-}
-
-/** Tensors read at once. */
-const AT_ONCE = 4
-
-/** Bytes of a step that are held, so that the next one need not read them again. */
-const MOST_HELD = 128 << 20
-
 /** Histograms that are kept, about a KiB each; later steps have norms and updates alone. */
 const MOST_HISTOGRAMS = 100_000
 let histograms = 0
 
 /** The figures of files that were read, also for another survey of them: a file that is written again has another key. */
-const cache = new Map<string, { readonly points: ReadonlyMap<string, Point>; readonly step: number | undefined }>()
+const cache = new Map<string, Read>()
 
 /** A survey of the checkpoints of a run. Call `stop` before dropping it. */
 export class Survey {
   #steps: readonly StepState[] = []
   #progress: Progress | undefined
   #stop: AbortController | undefined
-  /** What was read of a step, by key path. */
-  #held: { readonly file: SeriesFile; readonly values: ReadonlyMap<string, Values> } | undefined
+  #readers: readonly PartReader[] = []
+  #files = new Map<string, SeriesFile>()
   readonly #onChange: () => void
 
   /** @param onChange called after each change of `steps` and `progress` */
@@ -77,7 +71,8 @@ export class Survey {
     if (files.length === known.size && files.every((file) => known.has(keyOf(file)))) return
     this.stop()
     // A file that could not be read is tried again only when it has changed.
-    this.#steps = files.map((file, i) => known.get(keyOf(file)) ?? { file, step: file.step ?? i, points: undefined, problem: undefined })
+    this.#steps = files.map((file, i) => known.get(keyOf(file)) ?? { file, step: file.step ?? i, points: undefined, metrics: undefined, others: 0, problem: undefined })
+    this.#files = new Map(files.map((file) => [keyOf(file), file]))
     const stop = (this.#stop = new AbortController())
     void this.#run(stop.signal)
     this.#onChange()
@@ -88,48 +83,33 @@ export class Survey {
     this.#stop?.abort()
     this.#stop = undefined
     this.#progress = undefined
+    for (const reader of this.#readers) reader.close()
+    this.#readers = []
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    let before: Open | undefined
     try {
       await this.#sort(signal)
       for (let i = 0; i < this.#steps.length && !signal.aborted; i++) {
-        const { file, problem } = this.#steps[i]!
+        const { file, problem, points } = this.#steps[i]!
         if (problem !== undefined) continue
         const earlier = this.#steps.slice(0, i).reverse().find(({ points }) => points)?.file
         const key = `${keyOf(file)} after ${earlier ? keyOf(earlier) : 'nothing'}`
         const cached = cache.get(key)
         if (cached) {
-          this.#set(i, { points: cached.points, step: file.step ?? cached.step ?? i })
+          if (points !== cached.points) this.#set(i, { ...cached, step: file.step ?? cached.step ?? i })
           continue
         }
         try {
-          const checkpoint = await openStep(file, signal)
-          try {
-            // After steps from the cache, the one before is not open yet.
-            if (earlier && before?.file !== earlier) {
-              await before?.checkpoint.close()
-              before = { file: earlier, checkpoint: await openStep(earlier, signal) }
-            }
-            const points = await this.#read(file, checkpoint, before, signal)
-            const step = stepIn(checkpoint)
-            cache.set(key, { points, step })
-            this.#set(i, { points, step: file.step ?? step ?? i })
-            await before?.checkpoint.close()
-            before = { file, checkpoint }
-          } catch (error) {
-            await checkpoint.close()
-            throw error
-          }
+          const read = await this.#read(file, earlier, signal)
+          cache.set(key, read)
+          this.#set(i, { ...read, step: file.step ?? read.step ?? i })
         } catch (error) {
           if (signal.aborted) return
           this.#set(i, { problem: messageOf(error) })
         }
       }
     } finally {
-      await before?.checkpoint.close().catch(() => {})
-      this.#held = undefined
       if (!signal.aborted) {
         this.stop()
         this.#onChange()
@@ -142,9 +122,7 @@ export class Survey {
     if (this.#steps.every(({ file, problem }) => file.step !== undefined || problem !== undefined)) return
     for (const [i, { file }] of this.#steps.entries()) {
       try {
-        const checkpoint = await openStep(file, signal)
-        const step = stepIn(checkpoint)
-        await checkpoint.close()
+        const step = await this.#withReaders(([first]) => first!.step(plain(file), signal))
         if (step !== undefined) this.#set(i, { step })
       } catch (error) {
         if (signal.aborted) return
@@ -154,32 +132,51 @@ export class Survey {
     this.#steps = [...this.#steps].sort((a, b) => a.step - b.step)
   }
 
-  async #read(file: SeriesFile, checkpoint: Checkpoint, before: Open | undefined, signal: AbortSignal): Promise<ReadonlyMap<string, Point>> {
-    const tensors = [...new Map([...checkpoint.tensors()].filter(isMeasured).map((tensor) => [tensor.node.id, tensor])).values()]
-    const points = new Map<string, Point>()
-    const held = before && this.#held?.file === before.file ? this.#held.values : undefined
-    const values = new Map<string, Values>()
-    let room = MOST_HELD
-    const next = tensors.values()
-    const work = async (): Promise<void> => {
-      for (const tensor of next) {
-        const { path } = tensor
-        const earlier = tensorAt(before?.checkpoint, path)
-        // Slices depend on the type, too.
-        const found = await measure(tensor, earlier, earlier?.dtype === tensor.dtype ? held?.get(path) : undefined, signal)
-        points.set(path, ++histograms > MOST_HISTOGRAMS ? { ...found.point, buckets: undefined } : found.point)
-        room -= found.values.reduce((sum, { byteLength }) => sum + byteLength, 0)
-        if (room > 0) values.set(path, found.values)
-        this.#progress = { file, done: points.size, total: tensors.length }
-        this.#onChange()
-        await nextTurn()
-        signal.throwIfAborted()
+  /** Reads all parts of a step at once. */
+  async #read(file: SeriesFile, earlier: SeriesFile | undefined, signal: AbortSignal): Promise<Read> {
+    const found = await this.#withReaders(async (readers) => {
+      const stop = new AbortController()
+      const onAbort = (): void => stop.abort(signal.reason)
+      signal.addEventListener('abort', onAbort)
+      const done = readers.map(() => [0, 0] as readonly [number, number])
+      const all = readers.map((reader, part) => reader.read(
+        { file: plain(file), before: earlier && plain(earlier), part, parts: readers.length, histograms: Math.max(0, MOST_HISTOGRAMS - histograms) },
+        stop.signal,
+        (...counts) => {
+          done[part] = counts
+          this.#progress = { file, done: done.reduce((sum, [count]) => sum + count, 0), total: done.reduce((sum, [, total]) => sum + total, 0) }
+          this.#onChange()
+        },
+      ))
+      try {
+        return await Promise.all(all)
+      } finally {
+        // What is left of a step that cannot be read.
+        stop.abort()
+        signal.removeEventListener('abort', onAbort)
+        await Promise.allSettled(all)
       }
+    })
+    signal.throwIfAborted()
+    const { paths, step, metrics, others } = found[0]!.whole!
+    const points = new Map(found.flatMap((part: PartFigures) => part.points))
+    histograms += [...points.values()].filter(({ buckets }) => buckets).length
+    return { points: new Map(paths.map((path) => [path, points.get(path)!])), step, metrics: new Map(metrics), others }
+  }
+
+  /** Starts readers at their first use. If workers fail, this thread reads. */
+  async #withReaders<T>(use: (readers: readonly PartReader[]) => Promise<T>): Promise<T> {
+    const find = (key: string): SeriesFile | undefined => this.#files.get(key)
+    if (this.#readers.length === 0) this.#readers = startReaders(Math.max(...this.#steps.map(({ file }) => Math.max(file.size, file.beside?.bytes ?? 0))), find)
+    const readers = this.#readers
+    try {
+      return await use(readers)
+    } catch (error) {
+      if (!(error instanceof ReaderLost) || this.#readers !== readers) throw error
+      for (const reader of readers) reader.close()
+      this.#readers = [readerHere(find)]
+      return use(this.#readers)
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, work))
-    this.#held = { file, values }
-    // In the order of the state, not in that of the reads.
-    return new Map(tensors.map(({ path }) => [path, points.get(path)!]))
   }
 
   #set(i: number, what: Partial<StepState>): void {
@@ -188,12 +185,10 @@ export class Survey {
   }
 }
 
-function openStep({ input, beside }: SeriesFile, signal: AbortSignal): Promise<Checkpoint> {
-  return openCheckpoint(input, { signal, beside, nest: true })
-}
-
-function tensorAt(checkpoint: Checkpoint | undefined, path: string): Tensor | undefined {
-  return checkpoint?.get(path)?.tensor
+/** What a reader needs of a file. */
+function plain(file: SeriesFile): StepFile {
+  const { input, beside } = file
+  return { key: keyOf(file), source: typeof input === 'string' ? new URL(input, location.href).href : input, hasSiblings: beside !== undefined }
 }
 
 function messageOf(error: unknown): string {

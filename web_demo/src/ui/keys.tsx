@@ -13,6 +13,7 @@ const KEYS: readonly (readonly [where: string, keys: readonly (readonly [keys: s
     ['↑ ↓ ← →', 'go from cell to cell; with Shift, 16 at once'], ['Enter', 'show the cell in the table'], ['+ −', 'zoom in or out'], ['0', 'show everything'], ['Page Up, Page Down', 'move the window'],
   ]],
   ['Histogram, spectrum', [['← →', 'go from bar to bar'], ['Home, End', 'go to the first or the last one']]],
+  ['Run', [['/', 'filter the tensors'], ['← →', 'on the slider, go from step to step; on the distribution, too'], ['↑ ↓', 'on the distribution, go from value to value'], ['Enter', 'choose that step']]],
   ['Values', [['Page Up, Page Down', 'turn the page']]],
   ['Map', [['↑ ↓ ← →', 'go to the container, into it, or beside it'], ['Enter', 'select it']]],
 ]

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { write } from 'espalier'
+import { tensor, write } from 'espalier'
 import { ask, inEachBrowser, press, said, setControl, setTheme, tree, violations } from './support/page.mjs'
 import { built } from './support/site.mjs'
 
@@ -22,12 +22,13 @@ inEachBrowser((kind, browser) => {
     await read(page, 3)
     await said(page, '.run-bar', /180.*step-180\.espalier, 45\.8 KiB; 3 of 3/)
     assert.ok((await paths(page)).every((path) => path.startsWith('model/')), 'the weights first')
-    const [, norm, , update] = await cells(page, 'model/layers/8/weight')
+    const [, norm, , change, update] = await cells(page, 'model/layers/8/weight')
+    assert.match(change, /^[+−]\d[\d.]* %$/)
     assert.match(norm, /^6\.\d\d$/)
     assert.match(update, /^0\.0\d\d$/)
     await page.evaluate(() => [...document.querySelectorAll('.run-table th button')].find(({ textContent }) => textContent === 'model/layers/8/weight').click())
     await said(page, '.run-detail h2', /layers\/8\/weight/)
-    assert.equal(await page.$$eval('.run-chart svg', ({ length }) => length), 3)
+    assert.deepEqual(await page.$$eval('.run-chart figcaption', (list) => list.map(({ firstChild }) => firstChild.textContent)), ['Norm ‖W‖', 'Update since the step before ‖ΔW‖ / ‖W‖', 'optimizer/param_groups/0/lr', 'Distribution of the values'])
     await page.waitForFunction(() => location.hash === '#run=example-run.json&row=model/layers/8/weight')
     // The slider is a control of the keyboard.
     await page.focus('.run-step input')
@@ -132,6 +133,229 @@ inEachBrowser((kind, browser) => {
     })
   }
 
+  /** Serves a run below a folder, and returns the link to it. */
+  const served = (name, states) => {
+    const list = states.map(([step, bytes]) => {
+      browser.site.made.set(`/${name}/step-${step}.espalier`, bytes)
+      return { name: `step-${step}.espalier`, url: `step-${step}.espalier`, size: bytes.length }
+    })
+    browser.site.made.set(`/${name}/files.json`, Buffer.from(JSON.stringify(list)))
+    return `#run=${name}/files.json`
+  }
+  const grown = (part, length = 400) => Float32Array.from({ length }, (_, i) => Math.cos(i) * part)
+  /** A run with a loss, of which a tensor gets NaNs. A mask of floats and one of bools are as they should be. */
+  const troubled = async (faster = 0) => Promise.all([10, 20, 30, 40].map(async (step) => {
+    const w = grown(1 + step / 100 + faster)
+    const late = grown(1 + step * 1e-5)
+    if (step >= 30 && !faster) late.set([NaN, NaN, Infinity], 5)
+    return [step, Buffer.from(await write({
+      model: { w, late, bias: grown(2), mask: Float32Array.from({ length: 16 }, (_, i) => (i % 4 > i >> 2 ? -Infinity : 0)), seen: tensor({ dtype: 'bool', shape: [3], data: Uint8Array.of(1, 0, 1) }), count: new Int32Array(4) },
+      step, loss: 4 / step, lr: 0.01 - step / 10_000, epoch: 1,
+    }, { metadata: { loss_scale: '128' } }))]
+  }))
+  const charts = (page) => page.$$eval('.run-chart svg', (list) => list.map((svg) => svg.getAttribute('aria-label')))
+
+  test('/ leads to the filter, which has the language of the tree and stays in the link', async () => {
+    const page = await browser.visit('#run=example-run.json')
+    await read(page, 3)
+    await page.keyboard.press('/')
+    await page.keyboard.type('layers/[89] weight | 3/bias')
+    await said(page, '.run-bar [role=status]', /; \d tensors found/)
+    const found = await paths(page)
+    assert.ok(found.length > 0 && found.every((path) => /layers\/[89]\/weight|layers\/3\/bias/.test(path)), String(found))
+    await page.waitForFunction(() => location.hash.includes('find=layers/%5B89%5D'))
+    await setControl(page, 'Name or pattern', '[!a]x')
+    await said(page, '.run-bar [role=alert]', /cannot take/)
+    await setControl(page, 'Name or pattern', 'nothing-like-it')
+    await said(page, '.run-list', /No tensor of model matches the filter/)
+    const link = page.url()
+    await page.goto('about:blank')
+    await page.goto(link)
+    await said(page, '.run-list', /No tensor of model matches the filter/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('steps with NaN or Inf are marked, and their tensors come first; masks and counters are no fault', async () => {
+    const page = await browser.visit(served('troubled', await troubled()))
+    await read(page, 4)
+    await said(page, '.run-bad-steps', /NaN or Inf at steps.*× 30× 40.*1 tensor at this step/)
+    assert.deepEqual((await paths(page)).map((path) => path.replace(/2 NaN, 1 Inf|6 infinities, as a mask has/, ' !')), ['model/late !', 'model/w', 'model/bias', 'model/mask !'])
+    assert.deepEqual(await page.$$eval('.run-table .bad', (list) => list.map((one) => one.closest('th').querySelector('button').textContent)), ['model/late'])
+    await said(page, '.run-list', /2 tensors of integers, bools or without data have no norm/)
+    // Those tensors of a step before are marked, too.
+    await press(page, '× 30')
+    await said(page, '.run-step output', /^30$/)
+    await page.focus('.run-step input')
+    await page.keyboard.press('Home')
+    await said(page, '.run-table tbody th', /^model\/lateNaN or Inf at 2 other steps$/)
+    await said(page, '.run-detail h2', /^model\/late$/)
+    assert.equal(await page.$$eval('.run-detail .run-chart:first-of-type .run-bad', ({ length }) => length), 2)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('several tensors are drawn together, by value or relative to the first step, on linear and logarithmic axes; the link keeps it', async () => {
+    const page = await browser.visit(served('several', await troubled()))
+    await read(page, 4)
+    const check = (path) => page.click(`.run-table input[aria-label="In the charts: ${path}"]`)
+    await check('model/w')
+    await said(page, '.run-detail h2', /^model\/late and 1 more$/)
+    assert.equal(await page.$$eval('.run-chart:first-of-type .run-line', ({ length }) => length), 2)
+    // Not by their colours alone.
+    const marks = await page.$$eval('.run-legend .run-mark', (list) => list.map((mark) => mark.getAttribute('d').replace(/[^a-z]/gi, '')))
+    assert.notEqual(marks[0], marks[1])
+    await said(page, '.run-legend', /model\/late.*model\/w.*\(\+27 %\)/)
+    await press(page, 'Relative to the first step')
+    await said(page, '.run-chart figcaption', /relative to the first step/)
+    assert.match((await charts(page))[0], /model\/w from 0 % to \+27 %/)
+    await setControl(page, 'log values', true)
+    await setControl(page, 'log steps', true)
+    await said(page, '.run-chart figcaption', /relative to the first step, logarithmic/)
+    await page.waitForFunction(() => location.hash.includes('row=model/late&also=model/w') && location.hash.includes('scale=rvs'))
+    const link = page.url()
+    await page.goto('about:blank')
+    await page.goto(link)
+    await read(page, 4)
+    await said(page, '.run-detail h2', /^model\/late and 1 more$/)
+    await said(page, '.run-chart figcaption', /relative to the first step, logarithmic/)
+    await check('model/bias')
+    await said(page, '.run-detail h2', /and 2 more$/)
+    await page.evaluate(() => history.back())
+    await said(page, '.run-detail h2', /and 1 more$/)
+    await page.click('button[aria-label="Remove model/late from the charts"]')
+    await said(page, '.run-detail h2', /^model\/w$/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a small change looks small', async () => {
+    const page = await browser.visit(served('small', await troubled(1e-9)))
+    await read(page, 4)
+    const heights = (path) => page.$$eval('.run-table tbody tr', (list, path) => {
+      const line = list.find((row) => row.querySelector('button').textContent === path).querySelector('.spark path').getAttribute('d')
+      const ys = [...line.matchAll(/[ML][\d.]+ ([\d.]+)/g)].map(([, y]) => Number(y))
+      return Math.max(...ys) - Math.min(...ys)
+    }, path)
+    assert.ok((await heights('model/late')) < 0.2)
+    assert.ok((await heights('model/w')) > 12)
+    await page.close()
+  })
+
+  test('what the checkpoints tell of themselves is beside the norms', async () => {
+    const page = await browser.visit(served('told', await troubled()))
+    await read(page, 4)
+    const metrics = () => page.$$eval('.run-metrics tbody tr', (list) => list.map(({ cells }) => [cells[0].textContent, cells[1].textContent]))
+    assert.deepEqual(await metrics(), [['loss', '0.1'], ['lr', '0.006'], ['step', '40']])
+    assert.ok((await charts(page)).some((label) => /^loss: loss from 0\.4 to 0\.1/.test(label)))
+    assert.ok((await charts(page)).some((label) => /^lr: /.test(label)))
+    await press(page, 'Show more (2 left)')
+    assert.deepEqual((await metrics()).slice(3), [['metadata: loss_scale', '128'], ['epoch', '1']])
+    await page.click('.run-metrics input[aria-label="In the charts: lr"]')
+    await page.waitForFunction(() => location.hash.includes('metrics=loss'))
+    assert.ok(!(await charts(page)).some((label) => /^lr: /.test(label)))
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a cell of the distributions tells its step, its bounds and its count: by keyboard and pointer', async () => {
+    const page = await browser.visit(served('cells', [[1, Buffer.from(await write({ w: Float32Array.of(...Array(30).fill(1), ...Array(10).fill(-1)) }))], [2, Buffer.from(await write({ w: Float32Array.of(...Array(40).fill(1)) }))]]))
+    await read(page, 2)
+    await page.evaluate(() => document.querySelector('.run-chart svg[tabindex]').focus())
+    await page.keyboard.press('ArrowUp')
+    await said(page, '.run-readout', /^Step 2, 0\.\d+ to 1\.?\d*: (about )?40 values, 100 %$/)
+    await page.keyboard.press('ArrowLeft')
+    await said(page, '.run-readout', /^Step 1, 0\.\d+ to 1\.?\d*: (about )?30 values, 75 %$/)
+    for (let i = 0; i < 60; i++) await page.keyboard.press('ArrowDown')
+    await said(page, '.run-readout', /^Step 1, -1\.?\d* to -0\.\d+: (about )?10 values, 25 %$/)
+    await page.keyboard.press('Enter')
+    await said(page, '.run-step output', /^1$/)
+    await page.keyboard.press('Escape')
+    await said(page, '.run-readout', /^Point at a cell/)
+    await page.evaluate(() => document.querySelector('.run-chart svg[tabindex]').scrollIntoView())
+    const box = await (await page.$('.run-chart svg[tabindex]')).boundingBox()
+    await page.mouse.move(box.x + box.width - 40, box.y + 12)
+    await said(page, '.run-readout', /^Step 2, 0\.\d+ to 1/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('two runs are drawn together, told apart by dashes and open marks', async () => {
+    const link = served('one', await troubled())
+    served('two', await troubled(0.5))
+    const page = await browser.visit(link)
+    await read(page, 4)
+    await setControl(page, 'Beside', 'address')
+    await setControl(page, "Address of the other run's list", 'two/files.json')
+    await press(page, 'Show it')
+    await said(page, '.run-note', /^Beside files: 4 of 4 checkpoints read$/)
+    await page.waitForFunction(() => document.querySelectorAll('.run-chart:first-of-type .run-other .run-line').length === 1)
+    const styles = await page.$$eval('.run-chart:first-of-type .run-line', (list) => list.map((line) => getComputedStyle(line).strokeDasharray))
+    assert.deepEqual(styles.map((style) => style !== 'none'), [false, true])
+    await said(page, '.run-legend', /other run/)
+    await page.waitForFunction(() => location.hash.includes('against=list:two/files.json'))
+    assert.equal((await charts(page)).filter((label) => /^Distribution/.test(label)).length, 2)
+    const violated = await violations(page)
+    assert.deepEqual(violated, [])
+    await page.evaluate(() => history.back())
+    await page.waitForFunction(() => !document.querySelector('.run-note'))
+    // Two sets of the same folder.
+    const both = [...await troubled()].flatMap(([step, bytes]) => ['a', 'b'].map((name) => {
+      browser.site.made.set(`/both/${name}/step-${step}.espalier`, bytes)
+      return { name: `${name}/step-${step}.espalier`, url: `${name}/step-${step}.espalier`, size: bytes.length }
+    }))
+    browser.site.made.set('/both/files.json', Buffer.from(JSON.stringify(both)))
+    await page.goto(browser.site.url('/?both#run=both/files.json'))
+    await read(page, 4)
+    await setControl(page, 'Beside', 'series:b/step-#.espalier')
+    await said(page, '.run-note', /^Beside b\/step-#\.espalier: 4 of 4 checkpoints read$/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a folder without checkpoints, and one of which none opens, is said in a sentence', async () => {
+    browser.site.made.set('/empty/files.json', Buffer.from('[]'))
+    const page = await browser.visit('#run=empty/files.json')
+    await said(page, '.run [role=status]', /^There are no checkpoints in files yet\. A new one appears here by itself\.$/)
+    browser.site.made.set('/other/files.json', Buffer.from(JSON.stringify([{ name: 'notes.txt', url: 'notes.txt', size: 3 }])))
+    await page.goto(browser.site.url('/?other#run=other/files.json'))
+    await said(page, '.run [role=status]', /^files has 1 file, and none has the name of a checkpoint/)
+    served('broken', [[1, Buffer.from('nothing')], [2, Buffer.from('nothing')]])
+    await page.goto(browser.site.url('/?broken#run=broken/files.json'))
+    await said(page, '.run .run-empty', /^None of the 2 checkpoints in files can be opened/)
+    assert.equal(await page.$('.run-table'), null)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('large checkpoints are read in workers, each byte once', async () => {
+    const states = await Promise.all([1, 2, 3].map(async (step) => [step, Buffer.from(await write({ step, model: Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`w${i}`, grown(1 + step / 10 + i, 30_000)])) }))]))
+    const page = await browser.visit(served('large', states))
+    await read(page, 3)
+    assert.ok(page.workers().length === 0 || kind === 'firefox', 'they end when all is read')
+    const [, norm, , , update] = await cells(page, 'model/w7')
+    assert.equal(Number(norm.replaceAll(',', '')), Number(Math.sqrt(grown(8.3, 30_000).reduce((sum, value) => sum + value * value, 0)).toPrecision(3)))
+    assert.equal(update, String(Number((0.1 / 8.2).toPrecision(2))))
+    const asked = browser.site.requests.filter((path) => path.startsWith('/large/step-2'))
+    const bytes = asked.reduce((sum, path) => sum + (([, first, last]) => last - first + 1)(/(\d+)-(\d+)$/.exec(path)), 0)
+    // Each of at most four workers reads the index.
+    assert.ok(bytes < states[1][1].length + 4 * 140_000, `${bytes} of ${states[1][1].length}`)
+    assert.ok(asked.length <= 16, String(asked))
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  for (const theme of ['light', 'dark']) {
+    test(`no violations where steps have NaN: ${theme}`, async () => {
+      const page = await browser.visit(served('axe', await troubled()), { width: theme === 'dark' ? 390 : 1300 })
+      await read(page, 4)
+      await setTheme(page, theme)
+      assert.deepEqual(await violations(page), [])
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= (theme === 'dark' ? 390 : 1300))
+      await page.close()
+    })
+  }
+
   test('on a phone nothing is wider than the page', async () => {
     const page = await browser.visit('#run=example-run.json', { width: 360 })
     await read(page, 3)
@@ -181,7 +405,7 @@ inEachBrowser((kind, browser) => {
         await read(page, 3)
         await said(page, '.files .is-current', /Run my-run/)
         assert.equal(await page.evaluate(() => [...document.querySelectorAll('button')].some(({ textContent }) => /atch/.test(textContent))), false, 'files that were chosen once cannot be watched')
-        const [, norm, , update] = await cells(page, 'model/layers/0/weight')
+        const [, norm, , , update] = await cells(page, 'model/layers/0/weight')
         const expected = Math.sqrt(weights(400).reduce((sum, value) => sum + value * value, 0))
         assert.equal(norm, expected.toPrecision(3))
         const before = weights(50)

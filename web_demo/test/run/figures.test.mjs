@@ -3,14 +3,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, tensor, write } from 'espalier'
 import { BucketCounter, densityOf, edgesOf, magnitudeOf, sumOf } from '../../build/run/buckets.js'
-import { isMeasured, measure as measureAll } from '../../build/run/measure.js'
+import { isAlike, isMeasured, pointOf, valuesOf } from '../../build/run/measure.js'
 import { bucketsOf, figuresOf, rowsOf, scopesOf, usualScope } from '../../build/run/rows.js'
+import { metricsIn, namesOf } from '../../build/run/metrics.js'
 import { stepIn } from '../../build/run/step-value.js'
 
 const near = (actual, expected, part = 1e-12) => assert.ok(Math.abs(actual - expected) <= Math.abs(expected) * part, `${actual} is not near ${expected}`)
 const total = (values) => values.reduce((sum, value) => sum + value, 0)
 const opened = async (state, options) => open(await write(state), options)
-const measure = async (tensor, before, signal, held) => (await measureAll(tensor, before, held, signal)).point
+const measure = async (tensor, before, signal) => pointOf(tensor, await valuesOf(tensor, signal), before && isAlike(tensor, before) ? await valuesOf(before, signal) : undefined)
 const signal = new AbortController().signal
 
 test('each finite value is in the bucket that it lies in', () => {
@@ -54,6 +55,8 @@ test('sums and densities lose no value', () => {
   const many = of(Array.from({ length: 100_000 }, (_, i) => Math.sin(i) ** 9))
   assert.ok(many.ids.length < 250, String(many.ids.length))
   assert.equal(total(many.counts), 100_000)
+  const tiny = of([-1e-9, 1e-9, 1e-9, 1, -1])
+  assert.deepEqual([tiny.ids.length, tiny.counts[tiny.ids.indexOf(-1)], tiny.counts[tiny.ids.indexOf(0)]], [4, 1, 2], 'each of its sign')
   const size = magnitudeOf(both, 0.0005)
   assert.ok(size >= 7 && size < 7.5, String(size))
   assert.ok(magnitudeOf(both, 0.01) <= 1.1)
@@ -73,13 +76,37 @@ test('a norm and an update', async () => {
   assert.equal((await measure(after.get('w').tensor, before.get('other').tensor, signal)).moved, undefined, 'another shape')
 })
 
-test('what was read of the step before is not read again', async () => {
-  const file = await opened({ w: Float32Array.of(3, 4) })
-  const { tensor } = file.get('w')
-  const before = { dtype: 'f32', shape: [2], read: () => assert.fail('it is read') }
-  const { point, values } = await measureAll(tensor, before, [Float32Array.of(3, 2)], signal)
-  assert.equal(point.moved, 4)
-  assert.deepEqual(values, [Float32Array.of(3, 4)])
+test('NaNs and infinities are bad, but not those of a mask, or of what is not set yet', async () => {
+  const bad = async (values, shape = [values.length]) => {
+    const file = await opened({ w: tensor({ dtype: 'f32', shape, data: Float32Array.from(values) }) })
+    const { nan, inf, bad } = await measure(file.get('w').tensor, undefined, signal)
+    return [nan, inf, bad]
+  }
+  assert.deepEqual(await bad([1, NaN, Infinity, -Infinity]), [1, 2, 3])
+  assert.deepEqual(await bad([0, -Infinity, -Infinity, 0], [2, 2]), [0, 2, 0], 'a mask')
+  assert.deepEqual(await bad([0, Infinity, Infinity, 0], [2, 2]), [0, 2, 2], 'nothing is masked by +Inf')
+  assert.deepEqual(await bad([0, 1, -Infinity, 2]), [0, 1, 1], 'one alone is an overflow')
+  assert.deepEqual(await bad([0, -Infinity, -Infinity, NaN], [2, 2]), [1, 2, 3])
+  assert.deepEqual(await bad([...Array(40).fill(-0.5), 1, 2, -Infinity, -Infinity]), [0, 2, 2], 'too few for a mask')
+  assert.deepEqual(await bad([Infinity], []), [0, 1, 0], 'a best loss before the first')
+})
+
+test('what a checkpoint tells of itself: the likeliest first, then what changes', async () => {
+  const file = async (step, more) => {
+    const { numbers, tensors } = metricsIn(await open(await write({
+      epoch: 2, loss: 1 / step, is_done: false, name: '7', schedule: { last_lr: [0.1 / step], count: step },
+      optimizer: { state: Array.from({ length: 20 }, () => ({ step })) }, seen: BigInt64Array.of(5n), w: new Float32Array(3), one: Float32Array.of(2), ...more,
+    }, { metadata: { acc: '0.5', note: 'abc' } })))
+    return [new Map(numbers), tensors.map(({ path }) => path)]
+  }
+  const [first, tensors] = await file(1)
+  assert.deepEqual([...first].slice(0, 3), [['metadata: acc', 0.5], ['epoch', 2], ['loss', 1]])
+  assert.deepEqual(tensors, ['seen', 'one'])
+  assert.equal([...first.keys()].filter((name) => name.endsWith('/step')).length, 4, 'of counters that are alike a few')
+  assert.ok(!first.has('name') && !first.has('metadata: note') && !first.has('is_done'))
+  const [second] = await file(2, { late: 1 })
+  assert.deepEqual(namesOf([first, undefined, second]).slice(0, 4), ['loss', 'schedule/last_lr/0', 'schedule/count', 'optimizer/state/0/step'])
+  assert.deepEqual(namesOf([first, undefined, second]).slice(-3), ['metadata: acc', 'epoch', 'late'])
 })
 
 test('types of floats are measured, and nothing else', async () => {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { write } from 'espalier'
 import { seriesAmong } from '../../build/run/series.js'
 import { figuresOf } from '../../build/run/rows.js'
+import { StepReader } from '../../build/run/step-reader.js'
 import { Survey } from '../../build/run/survey.js'
 
 /** A file that counts how often its bytes are asked for. */
@@ -72,6 +73,30 @@ test('a file that cannot be read is named, and read once it is complete', async 
   files[1] = await file('step-2.espalier', whole)
   await settled(survey, files)
   assert.deepEqual(summary(survey), [[1, 3, undefined], [2, 5, 4 / 3], [3, 3, 0.8]])
+})
+
+test('parts of a step are all of it, each tensor compared with the step before, and nothing is read twice', async () => {
+  const state = (part) => Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`w${i}`, Float32Array.from({ length: 6000 * (i + 1) }, (_, at) => at * part)]))
+  const [one, two] = [await file('step-1.espalier', { ...state(1), step: 1, loss: 0.5 }), await file('step-2.espalier', { ...state(2), step: 2, loss: 0.25, mask: new Uint8Array(3) })]
+  const plain = ({ path, input }) => ({ key: path, source: input, hasSiblings: false })
+  const signal = new AbortController().signal
+  const readers = [0, 1, 2].map(() => new StepReader(() => undefined))
+  const read = (file, before) => Promise.all(readers.map((reader, part) => reader.read({ file: plain(file), before: before && plain(before), part, parts: 3, histograms: 1000 }, signal, () => {})))
+  await read(one)
+  const reads = one.input.reads
+  const found = await read(two, one)
+  assert.equal(one.input.reads, reads, 'what was read of the step before is held')
+  assert.ok(found.every(({ points }) => points.length > 0))
+  const points = found.flatMap((part) => part.points)
+  assert.deepEqual(points.map(([path]) => path).sort(), Object.keys(state(1)).sort())
+  for (const [, { moved, was }] of points) assert.equal(moved, was, 'doubled')
+  assert.deepEqual(found.map(({ whole }) => whole?.others), [1, undefined, undefined])
+  assert.deepEqual(found[0].whole.metrics, [['step', 2], ['loss', 0.25]])
+  // A reader that has not read the step before reads it now.
+  const late = new StepReader(() => undefined)
+  const again = await late.read({ file: plain(two), before: plain(one), part: 0, parts: 1, histograms: 0 }, signal, () => {})
+  for (const [, { moved, was, buckets }] of again.points) assert.deepEqual([moved, buckets], [was, undefined])
+  await Promise.all([...readers, late].map((reader) => reader.close()))
 })
 
 test('where names tell no step, states do', async () => {

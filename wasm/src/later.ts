@@ -19,6 +19,8 @@ export const loadMadeFiles = part(() => import('./api/made-files.js'))
 export const loadDecoder = part(() => import('./engine/decoder.js'))
 /** Running the decoder in a worker. */
 export const loadRemote = part(() => import('./engine/remote.js'))
+/** Opening a file with a large index in a worker. */
+export const loadRemoteOpening = part(() => import('./engine/remote-opening.js'))
 
 /** A function that loads a part. @throws EspalierError io_error if it cannot be loaded */
 function part<T>(load: () => Promise<T>): () => Promise<T> {

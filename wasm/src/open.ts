@@ -11,7 +11,7 @@ import type { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
 import { endWorker, isWorker, watch, type WorkerLike } from './engine/start-worker.js'
 import { errorFromCode } from './errors.js'
-import { loadMadeFiles, loadRemote } from './later.js'
+import { loadMadeFiles, loadRemote, loadRemoteOpening } from './later.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
@@ -101,6 +101,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     }
     const load = (which: Opener): Promise<Core> => Core.load(cores[which](), 'espalier_open', signal)
     const files = reader
+    const isOwnWorker = watched === undefined
     // The first bytes say which core the file needs. Its name usually does, too, so that both come at once.
     const likely = likelyOpener(name)
     const loading = load(likely)
@@ -110,11 +111,14 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const opener = openerOf(front)
     // A second opening reads the same bytes again, most of them from the reader's cache, and is not reported again.
     let isReported = false
-    const openWith = async (core: Core): Promise<Tree> => {
+    const begin = { size, indexBytes, nest, name }
+    const openWith = async (core: Core, which: Opener): Promise<Tree> => {
       const report = isReported ? undefined : onProgress
-      return openTree(new Opening(core, size, indexBytes, nest, name), files, {
+      const engineInWorker = remote
+      return openTree(new Opening(core, begin), files, {
         signal,
         front,
+        inWorker: engineInWorker && (async () => (await loadRemoteOpening()).RemoteOpening.begin(isOwnWorker ? undefined : engineInWorker, cores[which](), begin, signal)),
         onLoaded: (loaded, more) => {
           isReported = true
           report?.({ loaded, total: loaded + more })
@@ -127,8 +131,8 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     }
     const core = await (opener === likely ? loading : load(opener))
     if (worker) remote = await (await loadRemote()).WorkerEngine.start(watched, engine)
-    let tree = await openWith(core)
-    if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('allCore'))
+    let tree = await openWith(core, opener)
+    if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('allCore'), 'allCore')
     if (tree.madeFiles.length > 0) (await loadMadeFiles()).addMadeFiles(tree, files)
     await remote?.hello(signal)
     return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(engine), engineInput: engine, allCore: cores.allCore() })

@@ -179,7 +179,7 @@ for (const size of [1, 7, 1000]) {
 }
 
 function openInPieces(core, row, size) {
-  const opening = new Opening(core, row.bytes.length, indexBytes(row) ?? 0, false, row.name)
+  const opening = new Opening(core, { size: row.bytes.length, indexBytes: indexBytes(row) ?? 0, nest: false, name: row.name })
   const files = [row.bytes]
   try {
     for (;;) {

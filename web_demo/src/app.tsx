@@ -234,7 +234,12 @@ export function App() {
   const isExample = isHello && !isRunShown && current?.address === EXAMPLE
   return (
     <>
-      <header>
+      <header class={files.files.length > 0 || run ? 'has-files' : ''}>
+        {current && !isRunShown && <a class="skip" href="#tree" onClick={(event) => {
+          event.preventDefault()
+          showPane(false)
+          setTimeout(() => document.querySelector<HTMLElement>('.grid-body [tabindex="0"]')?.focus())
+        }}>To the tree</a>}
         <h1 class="brand"><a href="./">Espalier</a></h1>
         <OpenBar served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} />
         {(files.files.length > 0 || run) && (

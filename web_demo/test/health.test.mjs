@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FileExamination } from '../build/health/examination.js'
-import { layerSeries } from '../build/health/layer-series.js'
+import { runNow } from '../build/data/slices.js'
+import { layerSeries, linePoints, rangeOf } from '../build/health/layer-series.js'
+import { surveyRows } from '../build/health/survey-rows.js'
 import { COLUMNS, toCsv } from '../build/health/survey-columns.js'
 
 const survey = (path, values = {}) => ({
@@ -13,10 +15,40 @@ const survey = (path, values = {}) => ({
 test('tensors that differ in the number of their layer are one series, in the order of the layers', () => {
   const paths = ['model/layers/10/w', 'model/layers/2/w', 'model/layers/2/b', 'model.layers.3.x', 'model.layers.1.x', 'model/h2o', 'experts/0/w']
   assert.deepEqual(
-    layerSeries(paths.map((path) => survey(path))).map(({ kind, points }) => [kind, points.map(({ layer }) => layer)]),
+    runNow(layerSeries(paths.map((path) => survey(path)))).map(({ kind, points }) => [kind, points.map(({ layer }) => layer)]),
     [['model/layers/*/w', [2, 10]], ['model.layers.*.x', [1, 3]]],
   )
-  assert.deepEqual(layerSeries([survey('a/0', { finite: 0 }), survey('a/1')]), [], 'without numbers there is nothing to draw')
+  assert.deepEqual(runNow(layerSeries([survey('a/0', { finite: 0 }), survey('a/1')])), [], 'without numbers there is nothing to draw')
+})
+
+test('the rows of many tensors are made in many pieces, and sorted as few are', () => {
+  const COUNT = 300_000
+  const many = Array.from({ length: COUNT }, (_, i) => survey(`layers/${i >> 1}/${i & 1 ? 'b' : 'a'}`, { mean: (i * 7919) % COUNT, ...(i === 5 ? { finite: 0 } : {}) }))
+  const work = surveyRows(many, 'LAYERS /a', { column: COLUMNS.find(({ id }) => id === 'mean'), isDescending: true })
+  let pieces = 0
+  let step
+  while (!(step = work.next()).done) pieces++
+  assert.ok(pieces > COUNT / 1000, `${pieces} pieces`)
+  const { rows, series } = step.value
+  assert.equal(rows.length, COUNT / 2)
+  assert.ok(rows.every(({ mean }, i) => i === 0 || mean <= rows[i - 1].mean))
+  assert.deepEqual(series.map(({ kind, points }) => [kind, points.length]), [['layers/*/a', COUNT / 2]])
+  // More than a call takes arguments.
+  const shown = linePoints(series[0].points, ({ mean }) => mean, true, 720)
+  assert.ok(shown.length <= 2 * 720 && shown.length > 720, `${shown.length} points`)
+  assert.deepEqual(rangeOf(shown, ({ value }) => value), rangeOf(rows, ({ mean }) => mean || 2))
+  assert.deepEqual(rangeOf(rows, ({ mean }) => mean), [0, COUNT - 2])
+  assert.ok(shown.every(({ layer }, i) => i === 0 || layer >= shown[i - 1].layer))
+})
+
+test('rows by name, with all of the words, and those without the figure last', () => {
+  const some = ['b/10', 'b/9', 'a'].map((path) => survey(path)).concat(survey('c', { finite: 0 }))
+  const paths = (words, sorting) => runNow(surveyRows(some, words, sorting)).rows.map(({ tensor }) => tensor.path)
+  const column = COLUMNS.find(({ id }) => id === 'rms')
+  assert.deepEqual(paths(''), ['a', 'b/9', 'b/10', 'c'])
+  assert.deepEqual(paths('B 1'), ['b/10'])
+  assert.deepEqual(paths('', { column, isDescending: true }), ['b/10', 'b/9', 'a', 'c'])
+  assert.deepEqual(paths('', { column, isDescending: false }), ['b/10', 'b/9', 'a', 'c'])
 })
 
 test('the table as CSV has every digit, and no formulas', () => {
@@ -38,7 +70,7 @@ test('only a file on this device is read without a click, also through a key map
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const of = (input, url, map) => {
     let most
-    const checkpoint = { tensors: () => [], examine: async ({ maxBytes }) => ({ surveys: [], findings: [], unexamined: [], maxBytes: most = maxBytes }) }
+    const checkpoint = { tensorCount: 1, examine: async ({ maxBytes }) => ({ surveys: [], findings: [], unexamined: [], maxBytes: most = maxBytes }) }
     const examination = new FileExamination({ input, url, map, checkpoint })
     examination.startSoon()
     t.mock.timers.tick(5000)

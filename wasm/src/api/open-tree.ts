@@ -1,9 +1,19 @@
 // Feeds an opening with bytes from a reader.
-import type { Opening, SiblingAnswer } from '../core/opening.js'
+import type { Need, OpeningState, SiblingAnswer, Wanted } from '../core/opening.js'
 import type { Tree } from '../core/tree.js'
 import { EspalierError } from '../errors.js'
 import { Limiter } from '../fetch/limiter.js'
 import type { RangeReader } from '../fetch/range-reader.js'
+
+/** A file that is being opened, in this thread or in a worker. */
+export interface OpeningSteps {
+  state(): OpeningState | Promise<OpeningState>
+  answer(file: number, answer: SiblingAnswer): void | Promise<void>
+  feed(file: number, offset: number, bytes: Uint8Array): void | Promise<void>
+  finish(): Tree | Promise<Tree>
+  /** Ends it early. */
+  close?(): void
+}
 
 /** How to open a tree. */
 export interface OpenTreeOptions {
@@ -14,25 +24,50 @@ export interface OpenTreeOptions {
   readonly onLoaded?: ((loaded: number, more: number) => void) | undefined
   /** Adds a further file to the reader, if there is one with that name. */
   readonly addSibling: (number: number, name: string) => Promise<void>
+  /** Begins anew in a worker, once much is needed: what takes long must not hold up this thread. */
+  readonly inWorker?: (() => Promise<OpeningSteps>) | undefined
 }
 
+/** An index of more bytes takes longer than a frame, and longer than to copy what a worker makes of it. */
+const LONG = 2 ** 22
+
 /** Opens a tree. @throws EspalierError of the file or of its source */
-export async function openTree(opening: Opening, reader: RangeReader, options: OpenTreeOptions): Promise<Tree> {
+export async function openTree(begun: OpeningSteps, reader: RangeReader, options: OpenTreeOptions): Promise<Tree> {
+  let opening = begun
+  const inWorker = options.inWorker && (async () => (opening = await options.inWorker!()))
+  try {
+    return await run(begun, reader, { ...options, inWorker })
+  } catch (error) {
+    opening.close?.()
+    throw error
+  }
+}
+
+async function run(begun: OpeningSteps, reader: RangeReader, options: OpenTreeOptions): Promise<Tree> {
   const { signal, front, onLoaded, addSibling } = options
+  let opening = begun
+  let { inWorker } = options
   const finder = new Finder(async ({ number, name, isSibling }) => {
-    if (isSibling) await addSibling(number, name)
+    if (isSibling && !reader.has(number)) await addSibling(number, name)
     return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
   })
   let loaded = 0
   for (;;) {
+    const state = await opening.state()
     // Those of many files are fetched together.
-    const wanted = opening.wants()
-    if (wanted.length > 0) {
-      const answers = await finder.findAll(wanted)
-      wanted.forEach(({ number }, i) => opening.answer(number, answers[i]!))
+    const { wants } = state
+    if (wants.length > 0) {
+      const answers = await finder.findAll(wants)
+      for (const [i, { number }] of wants.entries()) await opening.answer(number, answers[i]!)
       continue
     }
-    const needs = atOnce(opening.needs())
+    if (inWorker && total(state.needs) > LONG) {
+      opening = await inWorker()
+      inWorker = undefined
+      loaded = 0
+      continue
+    }
+    const needs = atOnce(state.needs)
     if (needs.length === 0) return opening.finish()
     const isHere = ({ file, offset, length }: Need): boolean => file === 0 && offset + length <= front.length
     const bytes = needs.map(({ offset, length }) => front.subarray(offset, offset + length))
@@ -40,13 +75,11 @@ export async function openTree(opening: Opening, reader: RangeReader, options: O
     const ranges = absent.map((i) => needs[i]!)
     for await (const read of reader.read(ranges, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })) bytes[absent[read.index]!] = read.bytes
     // What is no longer needed after the bytes before, the core ignores.
-    needs.forEach(({ file, offset }, i) => opening.feed(file, offset, bytes[i]!))
+    for (const [i, { file, offset }] of needs.entries()) await opening.feed(file, offset, bytes[i]!)
     loaded += total(needs)
-    onLoaded?.(loaded, total(atOnce(opening.needs())))
+    onLoaded?.(loaded, total(atOnce((await opening.state()).needs)))
   }
 }
-
-type Need = ReturnType<Opening['needs']>[number]
 
 /** The first needs, whose bytes lie in memory together; at least one. */
 function atOnce(needs: readonly Need[]): readonly Need[] {
@@ -70,8 +103,6 @@ const FILES_AT_ONCE = 32
  * never answers.
  */
 const FAILURES_BORNE = 3
-
-type Wanted = ReturnType<Opening['wants']>[number]
 
 /** Finds further files. @throws EspalierError once more than FAILURES_BORNE cannot be read, although they are there */
 class Finder {

@@ -10,6 +10,14 @@ import { decodeText, encodeText, encodeTextInto } from './text.js'
 /** Makes bytes of a tensor during a write; returns the status of `espalier_produce`. */
 export type Produce = (id: number, offset: bigint, out: number, length: number) => number
 
+/** What a core is beside its module: its memory, of this many bytes, and what lies where in it. */
+export interface CoreState {
+  readonly memoryBytes: number
+  readonly out: number
+  readonly input: number
+  readonly inputBytes: number
+}
+
 /**
  * An instance of the core. Each open checkpoint has its own, because memory never shrinks and because a trap ruins an
  * instance.
@@ -29,20 +37,24 @@ export class Core {
   #inputBytes = 0
   #broken: EspalierError | undefined
 
-  private constructor(exports: WebAssembly.Exports) {
+  private constructor(exports: WebAssembly.Exports, state?: CoreState) {
     this.#memory = exports['memory'] as WebAssembly.Memory
+    if (state) growTo(this.#memory, state.memoryBytes)
     this.#view = new DataView(this.#memory.buffer)
     this.#bytes = new Uint8Array(this.#memory.buffer)
     this.call = this.#guard(exports)
-    this.out = this.allocate(SIZE.out)
+    this.out = state?.out ?? this.allocate(SIZE.out)
+    if (state) [this.#input, this.#inputBytes] = [state.input, state.inputBytes]
   }
 
   /**
    * Makes a new instance of a module; each has its own part of the same interface.
    * @param needed a function that only the right modules export
+   * @param state that of an instance of the same module in another thread, whose memory the caller copies into `bytes`
+   *   before any call
    * @throws EspalierError io_error if the module cannot be loaded or is another one; the reason of `signal`
    */
-  static async load(input: CoreInput, needed: keyof CoreExports, signal?: AbortSignal): Promise<Core> {
+  static async load(input: CoreInput, needed: keyof CoreExports, signal?: AbortSignal, state?: CoreState): Promise<Core> {
     const module = await loadModule(input, signal)
     if (!WebAssembly.Module.exports(module).some(({ name }) => name === needed)) {
       throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'allCore', 'mapCore' and 'engine'`)
@@ -57,9 +69,15 @@ export class Core {
     if (imports['env']?.['espalier_produce']) imports['env']['espalier_produce'] = produce
     const { exports } = await orAborted(instantiate(module, imports), signal)
     const initialize = exports['_initialize'] as (() => void) | undefined
-    initialize?.()
-    core = new Core(exports)
+    // The memory of another instance is initialised.
+    if (!state) initialize?.()
+    core = new Core(exports, state)
     return core
+  }
+
+  /** What another thread needs beside the memory to go on with this core. It is whole between two calls: only the memory has a state then. */
+  get state(): CoreState {
+    return { memoryBytes: this.memoryBytes, out: this.out, input: this.#input, inputBytes: this.#inputBytes }
   }
 
   /** The memory. Valid until the next call of the core, which may grow it. */
@@ -213,6 +231,16 @@ async function instantiate(module: WebAssembly.Module, imports: WebAssembly.Impo
     // Each instance takes address space; there is enough for some thousands.
     if (error instanceof RangeError) throw errorFromCode('out_of_memory', `cannot allocate memory for the WebAssembly core: ${error.message}`)
     throw error
+  }
+}
+
+const PAGE = 1 << 16
+
+function growTo(memory: WebAssembly.Memory, bytes: number): void {
+  try {
+    memory.grow(Math.max(bytes - memory.buffer.byteLength, 0) / PAGE)
+  } catch {
+    throw outOfMemory()
   }
 }
 

@@ -6,30 +6,61 @@ import { Tree } from './tree.js'
 /** The answer for a further file: its size, or the error that prevents reading it. */
 export type SiblingAnswer = { readonly size: number } | { readonly isMissing: boolean; readonly problem: string }
 
+/** A further file that needs an answer. */
+export interface Wanted {
+  readonly number: number
+  readonly isSibling: boolean
+  readonly name: string
+}
+
+/** Bytes that are needed. */
+export interface Need {
+  readonly file: number
+  readonly offset: number
+  readonly length: number
+}
+
+/** How to begin. */
+export interface BeginOptions {
+  /** Bytes of the file. */
+  readonly size: number
+  /** The longest index to accept; 0 for the core's own limit. */
+  readonly indexBytes: number
+  /** Whether dotted names become nested dicts. */
+  readonly nest: boolean
+  /** The file's own name, for formats whose further files are named after it. */
+  readonly name: string
+}
+
+/** What an opening waits for. */
+export interface OpeningState {
+  readonly wants: readonly Wanted[]
+  /** If there are none, and no file is wanted either, it can finish. */
+  readonly needs: readonly Need[]
+}
+
 /** Begins to open a file; feed it what it needs. */
 export class Opening {
   readonly #handle: number
   readonly #fileNames: (string | undefined)[] = []
 
-  /**
-   * @param indexBytes the longest index to accept; 0 for the core's own limit
-   * @param nest whether dotted names become nested dicts
-   * @param name the file's own name, for formats whose further files are named after it
-   */
   constructor(
     readonly core: Core,
-    size: number,
-    indexBytes: number,
-    nest = false,
-    name = '',
+    { size, indexBytes, nest, name }: BeginOptions,
   ) {
     this.#handle = core.withText(name, (at, length) =>
       core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest), at, length)),
     )
   }
 
+  /** What it waits for. */
+  state(): OpeningState {
+    const wants = this.wants()
+    return { wants, needs: wants.length > 0 ? [] : this.needs() }
+  }
+
   /** The further files that need an answer next. */
-  wants(): { number: number; isSibling: boolean; name: string }[] {
+  wants(): Wanted[] {
     const { core } = this
     const most = Math.floor(SIZE.out / SIZE.wanted)
     const count = Math.min(core.call.espalier_open_wants(this.#handle, core.out, most), most)
@@ -51,7 +82,7 @@ export class Opening {
   }
 
   /** The next bytes that are needed. If there are none, and no file is wanted either, call finish(). */
-  needs(): { file: number; offset: number; length: number }[] {
+  needs(): Need[] {
     const { core } = this
     const most = Math.floor(SIZE.out / SIZE.extent)
     const count = Math.min(core.call.espalier_open_needs(this.#handle, core.out, most), most)
@@ -71,10 +102,16 @@ export class Opening {
 
   /** Returns the tree after checking all of it. */
   finish(): Tree {
+    const { handle, fileNames } = this.end()
+    return new Tree(this.core, handle, fileNames)
+  }
+
+  /** The same, as the tree's handle and the names of further files. */
+  end(): { readonly handle: number; readonly fileNames: readonly (string | undefined)[] } {
     const { core } = this
-    const tree = core.pointer(core.call.espalier_open_finish(this.#handle))
+    const handle = core.pointer(core.call.espalier_open_finish(this.#handle))
     core.call.espalier_open_free(this.#handle)
-    return new Tree(core, tree, this.#fileNames)
+    return { handle, fileNames: this.#fileNames }
   }
 }
 

@@ -2,6 +2,7 @@
 import { errorFromCode } from '../errors.js'
 import { Counting, Decoder, type Decoding } from './decoder.js'
 import { HealthCheck, Surveying } from './surveying.js'
+import { TreeOpening } from './tree-opening.js'
 import { toPlain, type Answer, type Call, type PieceMessage, type Sent } from './protocol.js'
 
 /** Sends an answer; the buffers in `transfer` are moved, not copied. */
@@ -21,6 +22,7 @@ export class Host {
   /** The run whose parts are coming. */
   #coming: Uint8Array = new Uint8Array(0)
   #check: HealthCheck | undefined
+  readonly #treeOpening = new TreeOpening()
 
   constructor(post: Post) {
     this.#post = post
@@ -43,7 +45,7 @@ export class Host {
       else if (call.op === 'start') this.#jobs.set(call.job, { error })
     }
     if (!('id' in call)) return
-    const given = 'bytes' in call ? this.#given(call.bytes) : undefined
+    const given = 'bytes' in call && call.op !== 'feed' ? this.#given(call.bytes) : undefined
     if (!given || transfer.includes(given)) this.#post({ id: call.id, ...outcome }, transfer)
     else this.#post({ id: call.id, ...outcome, spare: given }, [...transfer, given])
   }
@@ -74,6 +76,12 @@ export class Host {
         return this.#health().tell(call.fact)
       case 'findings':
         return this.#health().findings()
+      case 'begin':
+      case 'answer':
+      case 'feed':
+      case 'finish':
+      case 'memory':
+        return this.#treeOpening.run(call, transfer)
       case 'free': {
         const job = this.#jobs.get(call.job)
         if (job && !('error' in job)) job.close()

@@ -1,4 +1,6 @@
 // Messages between the main thread and the worker. The worker handles calls one after the other.
+import type { CoreState } from '../core/core.js'
+import type { BeginOptions, SiblingAnswer } from '../core/opening.js'
 import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
 import type { Fact } from './surveying.js'
@@ -23,6 +25,12 @@ export type Call =
   | { readonly op: 'fact'; readonly fact: Fact }
   | { readonly op: 'findings'; readonly id: number }
   | { readonly op: 'free'; readonly job: number }
+  // Opening a file, whose core then moves to the main thread: see tree-opening.ts.
+  | { readonly op: 'begin'; readonly id: number; readonly module: WebAssembly.Module; readonly options: BeginOptions }
+  | { readonly op: 'answer'; readonly id: number; readonly file: number; readonly answer: SiblingAnswer }
+  | { readonly op: 'feed'; readonly id: number; readonly file: number; readonly offset: number; readonly bytes: Uint8Array }
+  | { readonly op: 'finish'; readonly id: number }
+  | { readonly op: 'memory'; readonly id: number; readonly begin: number; readonly end: number }
 
 /** An answer of the worker: a value, or an error. */
 export interface Answer {
@@ -31,6 +39,13 @@ export interface Answer {
   readonly error?: PlainError
   /** Buffers that came with the call and that the worker no longer needs. */
   readonly spare?: ArrayBuffer
+}
+
+/** A tree that a worker has opened, and the core that it is in; the memory follows with 'memory'. */
+export interface OpenedTree {
+  readonly core: CoreState
+  readonly handle: number
+  readonly fileNames: readonly (string | undefined)[]
 }
 
 /** A part of a result. */

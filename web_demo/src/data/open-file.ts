@@ -6,6 +6,7 @@ import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
 import type { Beside } from './beside'
 import type { MapLink } from './link'
+import { runInTurns } from './slices'
 
 /** An input: a local file, or an address as the user gave it, perhaps relative to the page. */
 export type Input = File | string
@@ -101,6 +102,7 @@ export async function openFile(input: Input, options: HowToOpen & { readonly map
   }))
   const checkpoint = mapped?.checkpoint ?? original
   const outline = new Outline(checkpoint)
+  await runInTurns(outline.addUpAll(), signal)
   const { id } = checkpoint.root
   const arrangement = new Arrangement(outline)
   const rows = new Rows(arrangement)

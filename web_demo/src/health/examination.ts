@@ -45,7 +45,7 @@ export class FileExamination {
   /** Begins a while after opening, unless the bytes come over a network or there are very many tensors. The example is small. */
   startSoon(): () => void {
     const timer = setTimeout(() => {
-      if ((isLocal(this.#file) || this.#file.input === EXAMPLE) && this.state.status === 'waiting' && this.#file.checkpoint.tensors('**').length <= MANY_TENSORS) this.start(false)
+      if ((isLocal(this.#file) || this.#file.input === EXAMPLE) && this.state.status === 'waiting' && this.#file.checkpoint.tensorCount <= MANY_TENSORS) this.start(false)
     }, DELAY)
     return () => clearTimeout(timer)
   }

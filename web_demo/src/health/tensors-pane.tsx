@@ -1,6 +1,5 @@
 // Statistics of all tensors: a table to sort and filter, and charts layer by layer.
-import type { TensorSurvey } from 'espalier'
-import { useMemo, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { saveFile } from '../tensor/save-file'
 import { formatExact } from '../ui/format'
@@ -8,8 +7,9 @@ import { visible } from '../ui/visible'
 import { useExamination } from './examination'
 import { ExaminationStatus } from './examination-status'
 import { LayerChart } from './layer-chart'
-import { layerSeries } from './layer-series'
 import { COLUMNS, toCsv, type SurveyColumn } from './survey-columns'
+import type { Sorting } from './survey-rows'
+import { useSurveyRows } from './use-survey-rows'
 import './health.css'
 
 interface TensorsPaneProps {
@@ -26,13 +26,11 @@ export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
   const examination = useExamination(file)
   const { surveys, status } = examination.state
   const [words, setWords] = useState('')
-  const [sorting, setSorting] = useState<{ readonly column: SurveyColumn; readonly isDescending: boolean }>()
+  const [sorting, setSorting] = useState<Sorting>()
   const [listed, setListed] = useState(PAGE)
   // While it runs the array is the same one, longer.
   const { length } = surveys
-  const found = useMemo(() => surveys.filter(({ tensor }) => matches(tensor.path, words)), [surveys, length, words])
-  const rows = useMemo(() => [...found].sort(sorting ? ordering(sorting.column, sorting.isDescending) : (a, b) => byName.compare(a.tensor.path, b.tensor.path)), [found, sorting])
-  const series = useMemo(() => layerSeries(found), [found])
+  const [{ rows, series }, isBusy] = useSurveyRows(surveys, length, words, sorting)
   const sortBy = (column: SurveyColumn): void => {
     // Large numbers first: they are what one looks for.
     setSorting((before) => (before?.column !== column ? { column, isDescending: true } : before.isDescending ? { column, isDescending: false } : undefined))
@@ -52,7 +50,7 @@ export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
           <div class="toolbar">
             <label>Names with <input type="search" value={words} onInput={({ currentTarget }) => setWords(currentTarget.value)} placeholder="q_proj weight" /></label>
             <button type="button" onClick={save} disabled={rows.length === 0}>Save as CSV</button>
-            <output>{formatExact(rows.length)} of {formatExact(surveys.length)} tensors{status === 'running' ? ' so far' : ''}</output>
+            <output>{formatExact(rows.length)} of {formatExact(surveys.length)} tensors{status === 'running' ? ' so far' : ''}{isBusy && ', sorting...'}</output>
           </div>
           {series.length > 0 && <LayerChart series={series} onSelect={onSelect} />}
           <div class="table-scroll" role="region" aria-label="Statistics of tensors" tabIndex={0}>
@@ -88,23 +86,4 @@ export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
       )}
     </section>
   )
-}
-
-/** Layer 2 before layer 10. */
-const byName = new Intl.Collator('en', { numeric: true })
-
-/** Whether a path has all of the words, in any order. */
-function matches(path: string, words: string): boolean {
-  const lower = path.toLowerCase()
-  return words.toLowerCase().split(/\s+/).every((word) => lower.includes(word))
-}
-
-/** Tensors without the figure come last. */
-function ordering({ value }: SurveyColumn, isDescending: boolean): (a: TensorSurvey, b: TensorSurvey) => number {
-  return (a, b) => {
-    const [x, y] = [value(a), value(b)]
-    if (x === undefined || y === undefined) return Number(x === undefined) - Number(y === undefined)
-    const order = typeof x === 'string' ? x.localeCompare(String(y)) : x - Number(y)
-    return isDescending ? -order : order
-  }
 }

@@ -20,11 +20,13 @@ export function OpenBar({ served, onOpen, onFolder }: {
   const recent = useRef<HTMLDetailsElement>(null)
   const [address, setAddress] = useState('')
   const [isMenu, setMenu] = useState(false)
+  // A narrow page with a file open keeps its height for the file.
+  const [isMore, setMore] = useState(false)
   const close = (): void => {
     recent.current!.open = false
   }
   return (
-    <div class="open-bar">
+    <div class={isMore ? 'open-bar is-more' : 'open-bar'}>
       <button type="button" class="main" onClick={() => void handles().then(({ openFiles }) => openFiles(onOpen, () => picker.current!.click()))}>Open file</button>
       <input
         ref={picker}
@@ -37,6 +39,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
           currentTarget.value = ''
         }}
       />
+      <button type="button" class="more" aria-expanded={isMore} onClick={() => setMore(!isMore)}>More</button>
       <button type="button" title="A checkpoint in several files, or the checkpoints of a run" onClick={() => void handles().then(({ openFolder }) => openFolder(onFolder, () => folderPicker.current!.click()))}>Open folder</button>
       <input
         ref={folderPicker}

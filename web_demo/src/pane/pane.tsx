@@ -1,6 +1,7 @@
 // The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
 import type { Examination, Node } from 'espalier'
+import type { ComponentChildren } from 'preact'
 import { setLinked, useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
 import { useExamination } from '../health/examination'
@@ -67,7 +68,7 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
     // The note is gone, and the keyboard's place with it.
     focusPane()
   }
-  const panel = (id: Tab, content: preact.ComponentChildren) => (
+  const panel = (id: Tab, content: ComponentChildren) => (
     <div role="tabpanel" id={`panel-${id}`} aria-labelledby={`tab-${id}`} tabIndex={0} hidden={tab !== id}>
       {content}
     </div>
@@ -97,13 +98,13 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
   )
 }
 
-/** 'Health', and how many findings there are that are more than notes, or else how many notes. */
-function healthName(result: Examination | undefined): string {
+/** 'Health', and how many findings there are that are more than notes, or else how many notes. A narrow page has no place for a word. */
+function healthName(result: Examination | undefined): ComponentChildren {
   if (!result) return 'Health'
   const { length } = result.findings
   const notes = result.findings.filter(({ severity }) => severity === 'note').length
   if (length === 0) return 'Health ✓'
-  return length > notes ? `Health (${length - notes})` : notes === 1 ? 'Health (1 note)' : `Health (${notes} notes)`
+  return length > notes ? `Health (${length - notes})` : <>Health ({notes}<span class="wide">{notes === 1 ? ' note' : ' notes'}</span>)</>
 }
 
 /** Moves the focus to the shown pane. */

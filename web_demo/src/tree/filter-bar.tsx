@@ -1,6 +1,6 @@
 // The fields above the tree.
 import type { DType } from 'espalier'
-import { useRef } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { isFiltering, NO_FILTER, type Filter } from './filter-fields'
 
 interface FilterBarProps {
@@ -24,12 +24,15 @@ interface FilterBarProps {
 export function FilterBar(props: FilterBarProps) {
   const { filter, dtypes, said, onFilter } = props
   const text = useRef<HTMLInputElement>(null)
+  // A narrow page shows the other fields when they are asked for, or in use.
+  const [isMore, setMore] = useState(false)
+  const isInUse = filter.dtype !== '' || filter.leastSize !== ''
   const clear = (): void => {
     onFilter(NO_FILTER)
     text.current?.focus()
   }
   return (
-    <form role="search" class="filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+    <form role="search" class={isMore || isInUse ? 'filter is-more' : 'filter'} aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
       <label class="filter-text">
         <span class="unseen">Name or pattern</span>
         <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M7 2.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9M10.5 10.5L14 14" /></svg>
@@ -49,6 +52,7 @@ export function FilterBar(props: FilterBarProps) {
           }}
         />
       </label>
+      <button type="button" class="more" aria-expanded={isMore || isInUse} onClick={() => setMore(!isMore)}>Options</button>
       <label>
         <span class="unseen">Type</span>
         <select value={filter.dtype} onChange={({ currentTarget }) => onFilter({ ...filter, dtype: currentTarget.value as Filter['dtype'] })}>
@@ -71,7 +75,7 @@ export function FilterBar(props: FilterBarProps) {
         <label><input type="checkbox" checked={props.areRunsFolded} onChange={({ currentTarget }) => props.onFolded(currentTarget.checked)} /> fold equal layers</label>
         <button type="button" class="plain" onClick={props.onOpenAll}>expand all</button>
         <button type="button" class="plain" onClick={props.onCloseAll}>collapse</button>
-        {isFiltering(filter) && <button type="button" class="plain" onClick={clear}>clear filter</button>}
+        {isFiltering(filter) && <button type="button" class="plain clear" onClick={clear}>clear filter</button>}
         <output role="status">{said}</output>
       </div>
     </form>

@@ -1,9 +1,10 @@
 // Tabs according to the ARIA practices.
+import type { ComponentChildren } from 'preact'
 import { useRef } from 'preact/hooks'
 
 interface TabsProps<T extends string> {
   readonly label: string
-  readonly tabs: readonly { readonly id: T; readonly name: string }[]
+  readonly tabs: readonly { readonly id: T; readonly name: ComponentChildren }[]
   readonly current: T
   onChange(id: T): void
 }

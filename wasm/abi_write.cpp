@@ -1,4 +1,5 @@
 // The part of abi.h that writes: builds the owning tree, and makes the pieces of its file.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -144,21 +145,26 @@ class Write {
     if (!error_) error_ = Error{ErrorCode::kInvalidTree, Error::kNoOffset, {}, what};
   }
 
-  Result<void> plan(int level, Carry carry) {
+  // `make` makes a file of the state and the metadata.
+  template <class Make>
+  Status plan(const Make& make, std::uint64_t* length, std::uint32_t* pieces) {
     if (!error_ && (!open_.empty() || roots_.size() != 2)) {
       fail("a write takes one state and one dict of metadata");
     }
-    if (error_) return tl::unexpected<Error>(*error_);
-    auto made = written_espalier(roots_[0], roots_[1], level, carry);
-    if (!made) return propagate(made);
+    if (error_) return set_failure(*error_);
+    auto made = make(roots_[0], roots_[1]);
+    if (!made) return set_failure(std::move(made.error()));
     file = std::move(*made);
     roots_.clear();
-    return {};
+    *length = file->length();
+    *pieces = file->pieces();
+    return 0;
   }
 
   std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors;  // by id
   std::vector<WriteSource> sources;                                          // from number 1 on
   std::unique_ptr<WrittenFile> file;
+  Losses dropped;
   std::vector<WriteNeed> needs;  // of the last espalier_write_needs()
 
  private:
@@ -281,11 +287,33 @@ Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t nod
 
 Status espalier_write_plan(Write* write, std::int32_t level, std::uint32_t carry,
                            std::uint64_t* length, std::uint32_t* pieces) {
-  if (auto ok = write->plan(level, carry == 0 ? Carry::kNothing : Carry::kStored); !ok)
-    return set_failure(std::move(ok.error()));
-  *length = write->file->length();
-  *pieces = write->file->pieces();
-  return 0;
+  return write->plan(
+      [&](const Value& state, const Value& metadata) {
+        return written_espalier(state, metadata, level,
+                                carry == 0 ? Carry::kNothing : Carry::kStored);
+      },
+      length, pieces);
+}
+
+Status espalier_write_plan_safetensors(Write* write, std::uint32_t unrepresentable,
+                                       std::uint64_t* length, std::uint32_t* pieces) {
+  return write->plan(
+      [&](const Value& state, const Value& metadata) {
+        return written_safetensors(state, metadata, static_cast<Unrepresentable>(unrepresentable),
+                                   write->dropped);
+      },
+      length, pieces);
+}
+
+std::uint32_t espalier_write_dropped(Write* write, std::uint32_t i, Failure* out) {
+  const auto& first = write->dropped.first();
+  *out = {};
+  if (i < first.size()) {
+    out->path = text_of(first[i].path);
+    out->message = text_of(first[i].what);
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(write->dropped.count(), ~std::uint32_t{0}));
 }
 
 Status espalier_write_needs(Write* write, std::uint32_t i, WriteNeeds* out) {

@@ -8,6 +8,7 @@
 
 #include "espalier/bytes.h"
 #include "espalier/error.h"
+#include "espalier/unrepresentable.h"
 #include "espalier/value.h"
 #include "espalier/write/carry.h"
 
@@ -41,6 +42,10 @@ class WrittenFile {
 
 Result<std::unique_ptr<WrittenFile>> written_espalier(const Value& state, const Value& metadata,
                                                       int compression_level, Carry carry);
+/// Adds what the file leaves out to `dropped`.
+Result<std::unique_ptr<WrittenFile>> written_safetensors(const Value& state, const Value& metadata,
+                                                         Unrepresentable unrepresentable,
+                                                         Losses& dropped);
 
 }  // namespace espalier::abi
 

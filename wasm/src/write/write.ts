@@ -2,17 +2,25 @@
 import { Core } from '../core/core.js'
 import type { Opened } from '../api/opened.js'
 import { writerAddress, type CoreInput } from '../core/module.js'
-import { readPiece, readSize, readWriteNeeds, type WriteNeed } from '../core/records.js'
+import { readFailure, readPiece, readSize, readWriteNeeds, type WriteNeed } from '../core/records.js'
 import { takingTurns, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import { loadNeeds } from '../later.js'
 import { Builder } from './build.js'
 import type { NeedsReader } from './needs.js'
 
-/** Options of write(). */
-export interface WriteOptions extends RunOptions {
+/** Options of each kind of file. */
+interface FileOptions extends RunOptions {
   /** The file's metadata: a Map, object or dict node of an open checkpoint, written as a dict without tensors. */
   readonly metadata?: object | undefined
+  /**
+   * The location of writer.wasm, if it is not beside this package: its address, its bytes or the compiled module.
+   */
+  readonly writer?: CoreInput | undefined
+}
+
+/** Options of write(). */
+export interface WriteOptions extends FileOptions {
   /**
    * 0, the default, stores tensors as they are; 1 (fast) to 9 (thorough) compresses each MiB of them that gets smaller. Chunks that
    * come from a compressed Espalier file are then taken over as they are, whatever their level.
@@ -23,10 +31,27 @@ export interface WriteOptions extends RunOptions {
    * default. They are not checked. If false, they are read, checked, and compressed anew, and damage is an error.
    */
   readonly carry?: boolean | undefined
+}
+
+/** Options of writeSafetensors(). */
+export interface SafetensorsOptions extends FileOptions {
   /**
-   * The location of writer.wasm, if it is not beside this package: its address, its bytes or the compiled module.
+   * What becomes of values that such a file cannot hold. 'error', the default, refuses them; 'drop' leaves them out; 'metadata' carries the
+   * whole tree in the file's metadata, from which the command line and the libraries restore it exactly; open() shows the tensors alone.
    */
-  readonly writer?: CoreInput | undefined
+  readonly unrepresentable?: Unrepresentable | undefined
+}
+
+/** In the order of the core's numbers. */
+const UNREPRESENTABLE = ['error', 'drop', 'metadata'] as const
+type Unrepresentable = (typeof UNREPRESENTABLE)[number]
+
+/** What writeSafetensors() wrote. */
+export interface WrittenSafetensors {
+  /** The length of the file in bytes. */
+  readonly length: number
+  /** How many values 'drop' left out, and the first of them: their key paths, and what they are. */
+  readonly dropped: { readonly count: number; readonly first: readonly { readonly path: string; readonly what: string }[] }
 }
 
 /** Bytes of a file, from `offset` on. */
@@ -67,7 +92,7 @@ export async function write(tree: unknown, options: WriteOptions = {}): Promise<
     }
   }
   const begin = (length: number): void => void (file = options.compressionLevel ? undefined : allocate(length))
-  const length = await make(tree, options, begin, (bytes, offset) => {
+  const length = await makeEspalier(tree, options, begin, (bytes, offset) => {
     if (file) file.set(bytes, offset)
     else pieces.push({ offset, bytes: bytes.slice() })
   })
@@ -90,17 +115,66 @@ export async function writeTo(
   sink: (piece: WrittenPiece) => void | Promise<void>,
   options: WriteOptions = {},
 ): Promise<number> {
-  return make(tree, options, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
+  return makeEspalier(tree, options, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
 }
 
-async function make(
+async function makeEspalier(
   tree: unknown,
   options: WriteOptions,
   begin: (length: number) => void,
   take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
 ): Promise<number> {
-  const { signal, onProgress, compressionLevel = 0, carry = true } = options
+  const { compressionLevel = 0, carry = true } = options
   if ((compressionLevel | 0) !== compressionLevel) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
+  const plan = (core: Core, write: number): void => {
+    core.check(core.call.espalier_write_plan(write, compressionLevel, carry ? 1 : 0, core.out + DETAILS, core.out + DETAILS + 8))
+  }
+  const { length, end } = await make(tree, options, plan, begin, take)
+  // That of a compressed file is known at its end.
+  return compressionLevel === 0 ? length : end
+}
+
+/**
+ * Makes a safetensors file in pieces, as writeTo() makes an Espalier file. It has the bytes that the safetensors library writes for the same tensors.
+ * @throws EspalierError those of writeTo(); unrepresentable, with the key path of the first value that such a file cannot hold;
+ *   name_collision if two tensors would have one name
+ */
+export async function writeSafetensors(
+  tree: unknown,
+  sink: (piece: WrittenPiece) => void | Promise<void>,
+  options: SafetensorsOptions = {},
+): Promise<WrittenSafetensors> {
+  const { unrepresentable = 'error' } = options
+  const policy = UNREPRESENTABLE.indexOf(unrepresentable)
+  if (policy < 0) throw errorFromCode('invalid_argument', "unrepresentable is 'error', 'drop' or 'metadata'")
+  let dropped: WrittenSafetensors['dropped'] = { count: 0, first: [] }
+  const plan = (core: Core, write: number): void => {
+    core.check(core.call.espalier_write_plan_safetensors(write, policy, core.out + DETAILS, core.out + DETAILS + 8))
+    const told = (i: number): number => core.call.espalier_write_dropped(write, i, core.out) >>> 0
+    const first: { path: string; what: string }[] = []
+    for (let i = 0; i < told(i); i++) {
+      const { path, message } = readFailure(core.view, core.out)
+      if (message.length === 0) break
+      first.push({ path: core.text(path), what: core.text(message) })
+    }
+    dropped = { count: told(0), first }
+  }
+  const { length } = await make(tree, options, plan, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
+  return { length, dropped }
+}
+
+/** Where the plan's answer lies, behind those of other calls. */
+const DETAILS = 512
+
+async function make(
+  tree: unknown,
+  options: FileOptions,
+  /** Lays the file out, and leaves its length and number of pieces at DETAILS. */
+  plan: (core: Core, write: number) => void,
+  begin: (length: number) => void,
+  take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
+): Promise<{ readonly length: number; readonly end: number }> {
+  const { signal, onProgress } = options
   signal?.throwIfAborted()
   // A separate instance, whose memory is freed at the end.
   const core = await Core.load(options.writer ?? writerAddress(), 'espalier_write', signal)
@@ -108,9 +182,9 @@ async function make(
   const builder = new Builder(core, write)
   builder.add(tree)
   builder.add(options.metadata ?? {})
-  core.check(core.call.espalier_write_plan(write, compressionLevel, carry ? 1 : 0, core.out, core.out + 8))
-  const total = readSize(core.view, core.out)
-  const count = core.view.getUint32(core.out + 8, true)
+  plan(core, write)
+  const total = readSize(core.view, core.out + DETAILS)
+  const count = core.view.getUint32(core.out + DETAILS + 8, true)
   begin(total)
   const pieces = new Pieces(core, write, count, builder.sources, signal)
   core.produce = (source, number, isStored, offset, out, length) =>
@@ -134,7 +208,7 @@ async function make(
     pieces.close()
   }
   onProgress?.({ loaded: total, total })
-  return compressionLevel === 0 ? total : end
+  return { length: total, end }
 }
 
 /** The status of a copy of an array's bytes into the core. */

@@ -61,7 +61,7 @@ if(EMSCRIPTEN)
     add_library(${target} INTERFACE IMPORTED)
     target_include_directories(${target} INTERFACE "${ESPALIER_STAGED_HEADERS}")
   endforeach()
-  # zstd and zlib are compiled in: the decoders alone.
+  # zstd and zlib are compiled in: their decoders, and the encoder of zstd for writer.wasm.
   espalier_source(zstd lib/zstd.h libzstd facebook/zstd v1.5.4)
   espalier_source(zlib inflate.c zlib madler/zlib v1.2.13)
   enable_language(C)
@@ -77,11 +77,22 @@ if(EMSCRIPTEN)
   # No words for errors, no formats of before version 1, no file descriptors: a third of the size.
   target_compile_definitions(
     espalier_zstd PRIVATE ZSTD_STRIP_ERROR_STRINGS ZSTD_LEGACY_SUPPORT=0 ZSTD_NO_INTRINSICS
-                          ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT HUF_FORCE_DECOMPRESS_X1 DEBUGLEVEL=0)
+                          ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT HUF_FORCE_DECOMPRESS_X1 DEBUGLEVEL=0
+                          ESPALIER_32_BITS=1)
   target_compile_options(espalier_zstd PRIVATE -fno-lto)
   # Tensors are mostly literals, which Huffman codes hold.
   set_source_files_properties("${PROJECT_BINARY_DIR}/zstd/decompress/huf_decompress.c"
                               PROPERTIES COMPILE_OPTIONS -Os)
+  # The encoder finds the same matches as on the machines that most files are written on only if it has their vectors: without,
+  # it searches short chunks in another way.
+  foreach(name fse_compress hist huf_compress zstd_compress zstd_compress_literals zstd_compress_sequences
+               zstd_compress_superblock zstd_double_fast zstd_fast zstd_lazy zstd_ldm zstd_opt)
+    list(APPEND zstd_encoder "${PROJECT_BINARY_DIR}/zstd/compress/${name}.c")
+  endforeach()
+  add_library(espalier_zstd_encoder STATIC ${zstd_encoder})
+  target_compile_definitions(espalier_zstd_encoder PRIVATE ZSTD_STRIP_ERROR_STRINGS DEBUGLEVEL=0 ESPALIER_32_BITS=0)
+  target_compile_options(espalier_zstd_encoder PRIVATE -fno-lto -Os -msimd128 -msse2 -w)
+  target_link_libraries(espalier_zstd PUBLIC espalier_zstd_encoder)
   add_library(zstd::zstd ALIAS espalier_zstd)
   set(staged_zlib "${PROJECT_BINARY_DIR}/zlib")
   file(GLOB zlib_headers "${ESPALIER_ZLIB_SOURCE}/*.h")

@@ -6,12 +6,13 @@
 //
 // Each module exports memory and errors, and a part of the rest:
 //   - core.wasm opens Espalier files, holds the tree, and plans reads and verifications
-//   - core-all.wasm is the same for files of every format; it also nests names, makes files,
-//     compares checksums and checkpoints, and writes
+//   - core-all.wasm is the same for files of every format; it also nests names, makes files, and
+//     compares checksums and checkpoints
 //   - core-map.wasm plans what key maps make of trees, holds the trees that they make, and makes
 //     bytes of their tensors
 //   - engine.wasm turns stored bytes into checked ones, computes statistics, surveys tensors and
 //     finds what is wrong with them; it knows no file and no tree
+//   - writer.wasm makes files of values and of trees that others hold
 //
 // Conventions
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
@@ -334,6 +335,22 @@ struct MapNeed {
   std::uint32_t tensor;  // 4
   std::uint64_t offset;  // 8
   std::uint64_t length;  // 16
+};
+
+/// Bytes that a piece of a new file is made of.
+struct WriteNeed {
+  std::uint32_t source;     // 0: from espalier_write_source()
+  std::uint32_t number;     // 4: of a tensor there or, if is_stored, of a file
+  std::uint32_t is_stored;  // 8: whether they are of that file, and not of the tensor
+  std::uint32_t zero;       // 12
+  std::uint64_t offset;     // 16
+  std::uint64_t length;     // 24
+};
+
+struct WriteNeeds {
+  const WriteNeed* needs;  // 0
+  std::uint32_t count;     // 4
+  std::uint64_t bytes;     // 8: of the piece, as long as nothing is compressed
 };
 
 class Opening;
@@ -664,15 +681,19 @@ ESPALIER_ABI std::uint32_t espalier_health_findings(Health* health);
 ESPALIER_ABI void espalier_health_finding(Health* health, std::uint32_t i, HealthFinding* out);
 ESPALIER_ABI void espalier_health_free(Health* health);
 
-// Writing (core-all.wasm) ------------------------------------------------------------------------
+// Writing (writer.wasm) --------------------------------------------------------------------------
 
-/// Makes the bytes of tensor `id` from byte `offset` on. JavaScript implements it. Returns 0, or a
-/// status that ends the write.
+/// Makes bytes from byte `offset` on: of tensor `number` of `source`, or, if `is_stored`, of file
+/// `number` of it. Source 0 is espalier_write_tensor(). Of another source, the bytes are a part of
+/// what espalier_write_needs() told; they are asked for in that order. JavaScript implements it.
+/// Returns 0, or a status that ends the write.
 #ifdef __EMSCRIPTEN__
 extern "C" __attribute__((import_module("env"), import_name("espalier_produce"))) Status
-espalier_produce(std::uint32_t id, std::uint64_t offset, std::byte* out, std::uint32_t length);
+espalier_produce(std::uint32_t source, std::uint32_t number, std::uint32_t is_stored,
+                 std::uint64_t offset, std::byte* out, std::uint32_t length);
 #else
-extern "C" Status espalier_produce(std::uint32_t id, std::uint64_t offset, std::byte* out,
+extern "C" Status espalier_produce(std::uint32_t source, std::uint32_t number,
+                                   std::uint32_t is_stored, std::uint64_t offset, std::byte* out,
                                    std::uint32_t length);
 #endif
 
@@ -698,8 +719,27 @@ ESPALIER_ABI void espalier_write_tensor(Write* write, std::uint32_t id, std::uin
                                         std::uint32_t is_placeholder, const Text* axis_names,
                                         std::uint32_t axis_count, const Text* block_name,
                                         std::uint32_t block_elements, std::uint32_t block_bytes);
-/// Lays the file out; returns its length and the number of pieces.
-ESPALIER_ABI Status espalier_write_plan(Write* write, std::uint64_t* length, std::uint32_t* pieces);
+/// Adds a checkpoint whose nodes become values, and returns its number. The tree, of
+/// espalier_tree_of_tables(), must outlive the write.
+ESPALIER_ABI std::uint32_t espalier_write_source(Write* write, Tree* tree);
+/// Adds a node of a source and all below it as a value; the node's own label only if `has_label`,
+/// which is 0 for tensors and placeholders alone. A tensor that is added more than once is tied.
+ESPALIER_ABI Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t node,
+                                        std::uint32_t has_label);
+/// Lays the file out; returns its length, which is an upper bound if the file is compressed, and
+/// the number of pieces. `level` is that of SaveOptions::compression_level, and `carry` 1 to take
+/// chunks of sources over as they are stored.
+ESPALIER_ABI Status espalier_write_plan(Write* write, std::int32_t level, std::uint32_t carry,
+                                        std::uint64_t* length, std::uint32_t* pieces);
+/// The same for a safetensors file; in place of espalier_write_plan(). `unrepresentable` is an
+/// espalier::Unrepresentable.
+ESPALIER_ABI Status espalier_write_plan_safetensors(Write* write, std::uint32_t unrepresentable,
+                                                    std::uint64_t* length, std::uint32_t* pieces);
+/// Value `i` of those that a safetensors file leaves out: its path, and what it is in place of a
+/// message. Returns how many there are of them, of which the first are told.
+ESPALIER_ABI std::uint32_t espalier_write_dropped(Write* write, std::uint32_t i, Failure* out);
+/// The bytes of sources that piece `i` is made of. Valid until the next call of this function.
+ESPALIER_ABI Status espalier_write_needs(Write* write, std::uint32_t i, WriteNeeds* out);
 /// The bytes of piece `i`, in order from 0: first the tensors' data, then the index, then the
 /// header. Bytes that no piece covers are zero.
 ESPALIER_ABI Status espalier_write_piece(Write* write, std::uint32_t i, Piece* out);

@@ -1,4 +1,7 @@
 // The part of abi.h that writes: builds the owning tree, and makes the pieces of its file.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,13 +11,89 @@
 
 #include "abi.h"
 #include "failure.h"
+#include "tree_handle.h"
+#include "written_file.h"
 
 #include "espalier/detail/catalog.h"
-#include "espalier/format/header.h"
+#include "espalier/format/stored_tensor.h"
+#include "espalier/read/to_value.h"
 #include "espalier/value.h"
-#include "espalier/write/writer.h"
 
 namespace espalier::abi {
+
+// wasm/src/core/records.ts reads these bytes.
+static_assert(sizeof(WriteNeed) == 32 && offsetof(WriteNeed, offset) == 16);
+
+namespace {
+
+std::string string_of(const Text& text) { return {text.data, text.length}; }
+
+// A tensor of a source.
+struct SourceTensor {
+  std::uint32_t source = 0;
+  std::uint32_t number = 0;
+};
+
+// Which tensor the data that were last asked for nothing are of: data do not say so otherwise.
+SourceTensor& told() {
+  static SourceTensor tensor;
+  return tensor;
+}
+
+TensorData produced_by_host(const SourceTensor& tensor) {
+  return TensorData::produced([tensor](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+    told() = tensor;
+    if (out.empty()) return {};
+    const Status status = espalier_produce(tensor.source, tensor.number, 0, offset, out.data(),
+                                           static_cast<std::uint32_t>(out.size()));
+    if (status == 0) return {};
+    return fail(static_cast<ErrorCode>(status),
+                "the array of a tensor was transferred or shrunk while it was written; keep it "
+                "unchanged until the write has ended");
+  });
+}
+
+// The files of a source.
+class HostFiles : public ByteSource {
+ public:
+  explicit HostFiles(std::uint32_t source) : source_(source) {}
+
+  Result<ByteSpan> read(const espalier::Extent& extent, MutableByteSpan scratch) const override {
+    const MutableByteSpan out = scratch.first(static_cast<std::size_t>(extent.length));
+    if (auto ok = copy(extent, out); !ok) return propagate(ok);
+    return ByteSpan(out);
+  }
+
+  Result<void> copy(const espalier::Extent& extent, MutableByteSpan out) const override {
+    const Status status = espalier_produce(source_, extent.file, 1, extent.offset, out.data(),
+                                           static_cast<std::uint32_t>(out.size()));
+    if (status == 0) return {};
+    return fail(static_cast<ErrorCode>(status), "the bytes of a tensor are not there");
+  }
+
+ private:
+  std::uint32_t source_;
+};
+
+// A checkpoint whose nodes become values.
+class WriteSource {
+ public:
+  WriteSource(Tree* of, std::uint32_t number)
+      : tree(of),
+        values([checkpoint = of->checkpoint, number,
+                files = std::make_shared<const HostFiles>(number)](const TensorRef& tensor) {
+          TensorData data = produced_by_host({number, tensor.number()});
+          if (!checkpoint.catalog().has_hashes()) return Result<TensorData>(std::move(data));
+          return Result<TensorData>(
+              std::move(data).also_stored(std::make_shared<const StoredTensor>(
+                  StoredTensor{checkpoint.share(), tensor.number(), files})));
+        }) {}
+
+  Tree* tree;
+  ValueMaker values;
+};
+
+}  // namespace
 
 class Write {
  public:
@@ -66,22 +145,27 @@ class Write {
     if (!error_) error_ = Error{ErrorCode::kInvalidTree, Error::kNoOffset, {}, what};
   }
 
-  Result<void> plan() {
+  // `make` makes a file of the state and the metadata.
+  template <class Make>
+  Status plan(const Make& make, std::uint64_t* length, std::uint32_t* pieces) {
     if (!error_ && (!open_.empty() || roots_.size() != 2)) {
       fail("a write takes one state and one dict of metadata");
     }
-    if (error_) return tl::unexpected<Error>(*error_);
-    auto writer = Writer::plan(roots_[0], roots_[1]);
-    if (!writer) return propagate(writer);
-    writer_.emplace(std::move(*writer));
+    if (error_) return set_failure(*error_);
+    auto made = make(roots_[0], roots_[1]);
+    if (!made) return set_failure(std::move(made.error()));
+    file = std::move(*made);
     roots_.clear();
-    return {};
+    *length = file->length();
+    *pieces = file->pieces();
+    return 0;
   }
 
   std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors;  // by id
-  std::optional<Writer::Front> front;
-  Writer::Scratch scratch;
-  Writer* writer() { return writer_ ? &*writer_ : nullptr; }
+  std::vector<WriteSource> sources;                                          // from number 1 on
+  std::unique_ptr<WrittenFile> file;
+  Losses dropped;
+  std::vector<WriteNeed> needs;  // of the last espalier_write_needs()
 
  private:
   struct Container {
@@ -97,22 +181,13 @@ class Write {
   std::vector<Container> open_;
   std::vector<Value> roots_;
   std::optional<Error> error_;
-  std::optional<Writer> writer_;
 };
 
 namespace {
 
-std::string string_of(const Text& text) { return {text.data, text.length}; }
-
-TensorData produced_by_host(std::uint32_t id) {
-  return TensorData::produced([id](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
-    const Status status =
-        espalier_produce(id, offset, out.data(), static_cast<std::uint32_t>(out.size()));
-    if (status == 0) return {};
-    return fail(static_cast<ErrorCode>(status),
-                "the array of a tensor was transferred or shrunk while it was written; keep it "
-                "unchanged until the write has ended");
-  });
+Status no_such_piece() {
+  return set_failure(
+      {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no piece with this number"});
 }
 
 }  // namespace
@@ -180,7 +255,7 @@ void espalier_write_tensor(Write* write, std::uint32_t id, std::uint32_t dtype,
     // An invalid number becomes a dtype that is refused, not another valid one.
     tensor.dtype = static_cast<DType>(dtype < 256 ? dtype : 0);
     tensor.shape.assign(shape, shape + rank);
-    if (is_placeholder == 0) tensor.data = produced_by_host(id);
+    if (is_placeholder == 0) tensor.data = produced_by_host({0, id});
     for (std::uint32_t i = 0; i < axis_count; ++i) {
       tensor.axis_names.push_back(string_of(axis_names[i]));
     }
@@ -192,40 +267,75 @@ void espalier_write_tensor(Write* write, std::uint32_t id, std::uint32_t dtype,
   write->add(Value::tensor(known));
 }
 
-Status espalier_write_plan(Write* write, std::uint64_t* length, std::uint32_t* pieces) {
-  if (auto ok = write->plan(); !ok) return set_failure(std::move(ok.error()));
-  *length = write->writer()->file_length();
-  *pieces = static_cast<std::uint32_t>(write->writer()->pieces().size()) + 2;
+std::uint32_t espalier_write_source(Write* write, Tree* tree) {
+  const auto number = static_cast<std::uint32_t>(write->sources.size() + 1);
+  write->sources.emplace_back(tree, number);
+  return number;
+}
+
+Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t node,
+                           std::uint32_t has_label) {
+  if (source == 0 || source > write->sources.size()) return no_such("source", source);
+  WriteSource& from = write->sources[source - 1];
+  if (!from.tree->has_node(node)) return no_such("node", node);
+  auto value = from.values.make(from.tree->node(node));
+  if (!value) return set_failure(std::move(value.error()));
+  if (has_label == 0) value = Value::tensor(value->as_tensor());
+  write->add(std::move(*value));
+  return 0;
+}
+
+Status espalier_write_plan(Write* write, std::int32_t level, std::uint32_t carry,
+                           std::uint64_t* length, std::uint32_t* pieces) {
+  return write->plan(
+      [&](const Value& state, const Value& metadata) {
+        return written_espalier(state, metadata, level,
+                                carry == 0 ? Carry::kNothing : Carry::kStored);
+      },
+      length, pieces);
+}
+
+Status espalier_write_plan_safetensors(Write* write, std::uint32_t unrepresentable,
+                                       std::uint64_t* length, std::uint32_t* pieces) {
+  return write->plan(
+      [&](const Value& state, const Value& metadata) {
+        return written_safetensors(state, metadata, static_cast<Unrepresentable>(unrepresentable),
+                                   write->dropped);
+      },
+      length, pieces);
+}
+
+std::uint32_t espalier_write_dropped(Write* write, std::uint32_t i, Failure* out) {
+  const auto& first = write->dropped.first();
+  *out = {};
+  if (i < first.size()) {
+    out->path = text_of(first[i].path);
+    out->message = text_of(first[i].what);
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(write->dropped.count(), ~std::uint32_t{0}));
+}
+
+Status espalier_write_needs(Write* write, std::uint32_t i, WriteNeeds* out) {
+  if (!write->file || i >= write->file->pieces()) return no_such_piece();
+  write->needs.clear();
+  for (const WrittenFile::Need& need : write->file->needs(i)) {
+    if (auto ok = need.data->read(0, {}); !ok) return set_failure(std::move(ok.error()));
+    const SourceTensor from = told();
+    if (from.source == 0) continue;
+    write->needs.push_back({from.source, need.is_stored ? need.extent.file : from.number,
+                            need.is_stored ? 1u : 0u, 0, need.extent.offset, need.extent.length});
+  }
+  *out = {write->needs.data(), static_cast<std::uint32_t>(write->needs.size()),
+          write->file->piece_bytes(i)};
   return 0;
 }
 
 Status espalier_write_piece(Write* write, std::uint32_t i, Piece* out) {
-  Writer* writer = write->writer();
-  const std::size_t count = writer == nullptr ? 0 : writer->pieces().size();
-  if (writer == nullptr || i > count + 1) {
-    return set_failure(
-        {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no piece with this number"});
-  }
-  if (i < count) {
-    auto bytes = writer->make(i, write->scratch);
-    if (!bytes) return set_failure(std::move(bytes.error()));
-    *out = {bytes->data(), static_cast<std::uint32_t>(bytes->size()), writer->place(i).offset};
-    return 0;
-  }
-  if (i == count) {
-    auto front = writer->finish();
-    if (!front) return set_failure(std::move(front.error()));
-    write->front = std::move(*front);
-  }
-  if (!write->front) {
-    return set_failure({ErrorCode::kIncomplete,
-                        Error::kNoOffset,
-                        {},
-                        "the header is the last piece of a file, after the index"});
-  }
-  const ByteSpan bytes = i == count ? write->front->index : ByteSpan(write->front->header);
-  *out = {bytes.data(), static_cast<std::uint32_t>(bytes.size()),
-          i == count ? std::uint64_t{kHeaderBytes} : 0};
+  if (!write->file || i >= write->file->pieces()) return no_such_piece();
+  auto made = write->file->make(i);
+  if (!made) return set_failure(std::move(made.error()));
+  *out = {made->bytes.data(), static_cast<std::uint32_t>(made->bytes.size()), made->offset};
   return 0;
 }
 

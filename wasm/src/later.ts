@@ -13,6 +13,8 @@ export const loadComparison = part(() => import('./api/compare.js'))
 export const loadExamination = part(() => import('./api/examine.js'))
 /** Reading through a key map. */
 export const loadMapping = part(() => import('./api/map.js'))
+/** Reading what a new file takes from open checkpoints. */
+export const loadNeeds = part(() => import('./write/needs.js'))
 /** Making files that a checkpoint has only in another form. */
 export const loadMadeFiles = part(() => import('./api/made-files.js'))
 /** Running the decoder in this thread. */

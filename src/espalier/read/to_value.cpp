@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace espalier {
@@ -47,60 +46,51 @@ Value with_label_of(const NodeRef& node, Value value) {
   return value;
 }
 
-class ValueBuilder {
- public:
-  explicit ValueBuilder(const TensorLoader& load) : load_(load) {}
-
-  Result<Value> build(const NodeRef& node) {
-    if (const auto ref = node.tensor()) {
-      auto value = build_tensor(*ref);
-      if (!value) return value;
-      return with_label_of(node, std::move(*value));
-    }
-    Value value = to_value_alone(node);
-    const bool keyed = has_keys(node.kind());
-    for (std::uint32_t i = 0; i < node.size(); ++i) {
-      auto child = build(node.child(i));
-      if (!child) return child;
-      if (keyed) {
-        value.add(Key(node.key(i)), std::move(*child));
-      } else {
-        value.add(std::move(*child));
-      }
-    }
-    return value;
-  }
-
- private:
-  Result<Value> build_tensor(const TensorRef& ref) {
-    const auto [at, is_new] = tensors_.try_emplace(ref.number());
-    if (!is_new) return Value::tensor(at->second);
-    TensorData data;
-    if (!ref.is_placeholder() && load_) {
-      auto loaded = load_(ref);
-      if (!loaded) return propagate(loaded);
-      data = std::move(*loaded);
-    }
-    at->second = std::make_shared<const Tensor>(to_tensor(ref, std::move(data)));
-    return Value::tensor(at->second);
-  }
-
-  const TensorLoader& load_;
-  std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors_;
-};
-
 }  // namespace
 
+Result<Value> ValueMaker::make(const NodeRef& node) {
+  if (const auto ref = node.tensor()) {
+    auto value = make_tensor(*ref);
+    if (!value) return value;
+    return with_label_of(node, std::move(*value));
+  }
+  Value value = to_value_alone(node);
+  const bool keyed = has_keys(node.kind());
+  for (std::uint32_t i = 0; i < node.size(); ++i) {
+    auto child = make(node.child(i));
+    if (!child) return child;
+    if (keyed) {
+      value.add(Key(node.key(i)), std::move(*child));
+    } else {
+      value.add(std::move(*child));
+    }
+  }
+  return value;
+}
+
+Result<Value> ValueMaker::make_tensor(const TensorRef& ref) {
+  const auto [at, is_new] = tensors_.try_emplace(ref.number());
+  if (!is_new) return Value::tensor(at->second);
+  TensorData data;
+  if (!ref.is_placeholder() && load_) {
+    auto loaded = load_(ref);
+    if (!loaded) return propagate(loaded);
+    data = std::move(*loaded);
+  }
+  at->second = std::make_shared<const Tensor>(to_tensor(ref, std::move(data)));
+  return Value::tensor(at->second);
+}
+
 Result<Value> to_value(const NodeRef& root, const TensorLoader& load) {
-  return ValueBuilder(load).build(root);
+  return ValueMaker(load).make(root);
 }
 
 Result<std::vector<Value>> to_values(std::span<const NodeRef> roots, const TensorLoader& load) {
-  ValueBuilder builder(load);
+  ValueMaker maker(load);
   std::vector<Value> values;
   values.reserve(roots.size());
   for (const NodeRef& root : roots) {
-    auto value = builder.build(root);
+    auto value = maker.make(root);
     if (!value) return propagate(value);
     values.push_back(std::move(*value));
   }

@@ -2,8 +2,12 @@
 #ifndef ESPALIER_READ_TO_VALUE_H_
 #define ESPALIER_READ_TO_VALUE_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "espalier/checkpoint.h"
@@ -21,7 +25,23 @@ using TensorLoader = std::function<Result<TensorData>(const TensorRef& tensor)>;
 /// bounds.
 [[nodiscard]] Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
 
-/// The same for several nodes of one checkpoint: a tensor that is at several places is one object.
+/// Makes trees of nodes of one checkpoint, one after the other: a tensor that is in several of them
+/// is one object.
+class ValueMaker {
+ public:
+  explicit ValueMaker(TensorLoader load) : load_(std::move(load)) {}
+
+  /// As to_value() does.
+  [[nodiscard]] Result<Value> make(const NodeRef& node);
+
+ private:
+  [[nodiscard]] Result<Value> make_tensor(const TensorRef& ref);
+
+  TensorLoader load_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors_;
+};
+
+/// The same for several nodes of one checkpoint.
 [[nodiscard]] Result<std::vector<Value>> to_values(std::span<const NodeRef> roots,
                                                    const TensorLoader& load);
 

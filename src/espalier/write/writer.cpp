@@ -161,6 +161,36 @@ Result<void> Writer::read(std::size_t i, Scratch& scratch) {
   return {};
 }
 
+std::vector<Writer::Need> Writer::needs(std::size_t i) const {
+  const Piece& piece = pieces_[i];
+  std::vector<Need> needs;
+  if (is_patches(piece)) return needs;
+  const Tables t = layout_.index.tables();
+  std::uint32_t tensor = piece.tensor;
+  for (std::uint32_t k = piece.first_chunk; k < piece.first_chunk + piece.chunk_count; ++k) {
+    tensor = table_tensor_of(t, k, tensor);
+    const TensorRecord& record = t.tensors[tensor];
+    const std::uint32_t in_tensor = k - record.first_chunk;
+    Need need{.tensor = layout_.tensors[tensor].get()};
+    if (const ChunkRecord* from = carried(tensor, k)) {
+      need.is_stored = true;
+      need.extent = {from->file, from->offset, from->stored};
+    } else {
+      need.extent = {0, in_tensor * kChunkBytes,
+                     chunk_length(table_tensor_bytes(t, record), in_tensor)};
+    }
+    // What make() copies at once is one range.
+    if (!needs.empty() && needs.back().tensor == need.tensor &&
+        needs.back().is_stored == need.is_stored && needs.back().extent.file == need.extent.file &&
+        needs.back().extent.offset + needs.back().extent.length == need.extent.offset) {
+      needs.back().extent.length += need.extent.length;
+    } else {
+      needs.push_back(need);
+    }
+  }
+  return needs;
+}
+
 std::optional<Writer::StoredPiece> Writer::carry(std::size_t i) {
   const Piece& piece = pieces_[i];
   if (carried_[piece.tensor].empty() || !stands_alone(piece.tensor) || is_patches(piece)) {
@@ -212,7 +242,9 @@ Result<ByteSpan> Writer::read_carried(std::uint32_t tensor, const ChunkRecord& f
 tl::unexpected<Error> Writer::carry_failed(std::uint32_t tensor, Error error) const {
   error.path = find_tensor_path(layout_.index.tables(), tensor);
   const auto files = layout_.tensors[tensor]->data.stored()->catalog->files();
-  if (error.file.empty()) error.file = files[carried_[tensor].front().file].name;
+  const std::uint32_t file = carried_[tensor].front().file;
+  // A copy of a catalog has no files.
+  if (error.file.empty() && file < files.size()) error.file = files[file].name;
   return tl::unexpected<Error>(std::move(error));
 }
 

@@ -127,6 +127,19 @@ class Writer {
   /// time. Otherwise thread-safe.
   Extent place(std::size_t i);
 
+  /// Bytes that make() asks for.
+  struct Need {
+    const Tensor* tensor = nullptr;
+    /// Whether `extent` lies in the files of the checkpoint that the tensor is taken over from, and
+    /// not in the tensor's own bytes, as file 0.
+    bool is_stored = false;
+    Extent extent = {};
+  };
+
+  /// What make(i) reads of its tensors and of other checkpoints, in that order, for hosts that have
+  /// to bring it first. A range may be read in several parts.
+  std::vector<Need> needs(std::size_t i) const;
+
   /// Header and index, once every piece has been made and placed; kIncomplete before. kInvalidTree
   /// if a set has equal elements. kFileChanged if tensors were taken over from a file that was
   /// written to since. Write the header last: without it, no reader takes an unfinished

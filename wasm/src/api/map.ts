@@ -2,17 +2,13 @@
 import { Core } from '../core/core.js'
 import { Mapping, knownMaps, type MapNeed } from '../core/mapping.js'
 import { mapCoreAddress, type CoreInput } from '../core/module.js'
-import { DTYPES } from '../core/names.js'
-import type { SlicePart } from '../core/records.js'
-import { tensorInfo } from '../core/tensors.js'
 import type { Engine } from '../engine/engine.js'
-import { Plan } from '../engine/plan.js'
 import { errorFromCode } from '../errors.js'
 import { RangeReader } from '../fetch/range-reader.js'
 import type { Source, Traffic } from '../source/source.js'
 import { Checkpoint } from './checkpoint.js'
 import type { Opened } from './opened.js'
-import { fill } from './read-tensor.js'
+import { BytesReader } from './read-bytes.js'
 
 /** A key map: the name of one that keyMaps() lists, the JSON text of one, or that as an object. */
 export type KeyMapInput = string | object
@@ -154,6 +150,7 @@ const KEPT_BYTES = 2 ** 27
 class MappedSource implements Source {
   // The inputs count what they fetch.
   readonly traffic: Traffic = { requests: 0, bytes: 0 }
+  readonly #readers: readonly BytesReader[]
   readonly #kept = new Map<string, Uint8Array>()
   #keptBytes = 0
   // The core makes one part at a time.
@@ -162,8 +159,10 @@ class MappedSource implements Source {
   constructor(
     readonly mapping: Mapping,
     readonly length: number,
-    readonly inputs: readonly Opened[],
-  ) {}
+    inputs: readonly Opened[],
+  ) {
+    this.#readers = inputs.map((opened) => new BytesReader(opened))
+  }
 
   size(): number {
     return this.length
@@ -187,12 +186,17 @@ class MappedSource implements Source {
     return out
   }
 
+  async #read({ input, tensor, offset, length }: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    const [bytes] = await this.#readers[input]!.read([{ number: tensor, offset, length }], signal)
+    return bytes!
+  }
+
   async #bytesOf(need: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {
     const key = `${need.input} ${need.tensor} ${need.offset} ${need.length}`
     const kept = this.#kept.get(key)
     // What was used last comes last.
     this.#kept.delete(key)
-    const bytes = kept ?? (await readBytes(this.inputs[need.input]!, need, signal))
+    const bytes = kept ?? (await this.#read(need, signal))
     this.#kept.set(key, bytes)
     if (!kept) this.#keptBytes += bytes.length
     for (const [oldest, { length }] of this.#kept) {
@@ -202,25 +206,4 @@ class MappedSource implements Source {
     }
     return bytes
   }
-}
-
-/** Packed bytes of a tensor, from whole rows of its first axis that has several. */
-async function readBytes(opened: Opened, { tensor, offset, length }: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  const { shape, dtype, bytes } = tensorInfo(opened.tree, tensor)
-  const axis = shape.findIndex((size) => size > 1)
-  const rows = axis < 0 ? 1 : shape[axis]!
-  const rowBytes = bytes / rows
-  const slices: SlicePart[] = []
-  let begin = 0
-  // Rows of less than whole bytes are read together.
-  if (axis >= 0 && Number.isInteger(rowBytes) && length < bytes) {
-    const first = Math.floor(offset / rowBytes)
-    for (let i = 0; i < axis; i++) slices.push({ start: undefined, stop: undefined, step: 1 })
-    slices.push({ start: first, stop: Math.ceil((offset + length) / rowBytes), step: 1 })
-    begin = first * rowBytes
-  }
-  const plan = new Plan(opened.tree, tensor, DTYPES.indexOf(dtype), slices)
-  const out = new Uint8Array(plan.bytes)
-  await fill(opened, out, plan, { signal })
-  return out.subarray(offset - begin, offset - begin + length)
 }

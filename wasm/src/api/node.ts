@@ -43,6 +43,11 @@ export class Node {
     this.id = id
   }
 
+  /** The checkpoint's state. @internal */
+  get opened(): Opened {
+    return this.#opened
+  }
+
   /** The kind of the node. */
   get kind(): Kind {
     return this.#node.kind

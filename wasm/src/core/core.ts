@@ -7,8 +7,8 @@ import { ERROR_CODES } from './names.js'
 import { readFailure, SIZE, type TextAt } from './records.js'
 import { decodeText, encodeText, encodeTextInto } from './text.js'
 
-/** Makes bytes of a tensor during a write; returns the status of `espalier_produce`. */
-export type Produce = (id: number, offset: bigint, out: number, length: number) => number
+/** Makes bytes during a write; returns the status of `espalier_produce`. */
+export type Produce = (source: number, number: number, isStored: number, offset: bigint, out: number, length: number) => number
 
 /** What a core is beside its module: its memory, of this many bytes, and what lies where in it. */
 export interface CoreState {
@@ -57,7 +57,7 @@ export class Core {
   static async load(input: CoreInput, needed: keyof CoreExports, signal?: AbortSignal, state?: CoreState): Promise<Core> {
     const module = await loadModule(input, signal)
     if (!WebAssembly.Module.exports(module).some(({ name }) => name === needed)) {
-      throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'allCore', 'mapCore' and 'engine'`)
+      throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'allCore', 'mapCore', 'engine' and 'writer'`)
     }
     let core: Core | undefined
     // A standalone module imports a few system functions; none of them has a use here.

@@ -139,7 +139,12 @@ export interface CoreExports {
     blockElements: number,
     blockBytes: number,
   ): void
-  espalier_write_plan(write: number, length: number, pieces: number): number
+  espalier_write_source(write: number, tree: number): number
+  espalier_write_node(write: number, source: number, node: number, hasLabel: number): number
+  espalier_write_plan(write: number, level: number, carry: number, length: number, pieces: number): number
+  espalier_write_plan_safetensors(write: number, unrepresentable: number, length: number, pieces: number): number
+  espalier_write_dropped(write: number, i: number, out: number): number
+  espalier_write_needs(write: number, i: number, out: number): number
   espalier_write_piece(write: number, i: number, out: number): number
   espalier_write_free(write: number): void
 }

@@ -32,7 +32,12 @@ export function mapCoreAddress(): URL {
   return new URL('../core-map.wasm', import.meta.url)
 }
 
-/** The address of what decodes, surveys and writes. */
+/** The address of what writes. */
+export function writerAddress(): URL {
+  return new URL('../writer.wasm', import.meta.url)
+}
+
+/** The address of what decodes and surveys. */
 export function engineAddress(): URL {
   return new URL('../engine.wasm', import.meta.url)
 }
@@ -71,7 +76,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'allCore', 'mapCore' or 'engine'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'allCore', 'mapCore', 'engine' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -93,7 +98,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'allCore', 'mapCore' or 'engine' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'allCore', 'mapCore', 'engine' or 'writer' says where else it is`, error)
   }
 }
 

@@ -30,6 +30,7 @@ export const SIZE = {
   report: 40,
   statistics: 72,
   histogram: 16,
+  writeNeed: 32,
 } as const
 
 /** Text in the core's memory. */
@@ -83,6 +84,31 @@ export function readMade(view: DataView, at: number) {
 /** `MapNeed`. */
 export function readMapNeed(view: DataView, at: number) {
   return { input: view.getUint32(at, true), tensor: view.getUint32(at + 4, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }
+}
+
+/** `WriteNeed`. */
+export interface WriteNeed {
+  readonly source: number
+  readonly number: number
+  readonly isStored: boolean
+  readonly offset: number
+  readonly length: number
+}
+
+/** `WriteNeeds`. */
+export function readWriteNeeds(view: DataView, at: number): { readonly needs: WriteNeed[]; readonly bytes: number } {
+  const [begin, count, bytes] = [view.getUint32(at, true), view.getUint32(at + 4, true), readSize(view, at + 8)]
+  const needs = Array.from({ length: count }, (_, i) => {
+    const need = begin + SIZE.writeNeed * i
+    return {
+      source: view.getUint32(need, true),
+      number: view.getUint32(need + 4, true),
+      isStored: view.getUint32(need + 8, true) !== 0,
+      offset: readSize(view, need + 16),
+      length: readSize(view, need + 24),
+    }
+  })
+  return { needs, bytes }
 }
 
 /** `Extent`. */

@@ -24,11 +24,16 @@ export class Plan implements DecodeTask {
   readonly isExclusive: boolean
   /** Whether the result is the stored bytes of all chunks, concatenated. */
   readonly isDirect: boolean
+  /** Whether each chunk holds consecutive bytes of the result: not of a tensor that is stored with strides. */
+  readonly isContiguous: boolean
   /** The number of the dtype. */
   readonly dtype: number
   readonly #tree: Tree
   readonly #tensor: number
   readonly #tasks: Uint8Array
+  /** The first byte of each chunk in the result, and the one behind its last. */
+  readonly #begins: readonly number[]
+  readonly #ends: readonly number[]
   /** Of chunks that are patches: their task, and those of their bases. */
   readonly #patches = new Map<number, Uint8Array>()
 
@@ -56,6 +61,7 @@ export class Plan implements DecodeTask {
       let stored = 0
       let parts = 0
       const begins: number[] = []
+      const ends: number[] = []
       let isDirect = true
       for (let i = 0; i < info.chunks; i++) {
         core.check(core.call.espalier_read_chunk(handle, i, core.out))
@@ -65,6 +71,7 @@ export class Plan implements DecodeTask {
         stored += length
         parts += chunk.resultBytes
         begins.push(chunk.resultBegin)
+        ends.push(chunk.resultBegin + chunk.resultBytes)
         this.#tasks.set(core.bytes.subarray(chunk.taskAt, chunk.taskAt + SIZE.task), SIZE.task * i)
         if (chunk.bases === 0) {
           chunks.push({ file, offset, length })
@@ -81,6 +88,10 @@ export class Plan implements DecodeTask {
       // For types below 8 bits the core knows it only without a slice.
       this.isExclusive = info.isExclusive || parts === info.bytes
       this.isDirect = isDirect
+      this.#begins = begins
+      this.#ends = ends
+      // Those of a spread result are all of it, or nothing.
+      this.isContiguous = this.order.every((chunk, k) => begins[chunk] === (k === 0 ? 0 : ends[this.order[k - 1]!])) && parts === info.bytes
     } finally {
       core.call.espalier_read_free(handle)
     }
@@ -88,6 +99,20 @@ export class Plan implements DecodeTask {
 
   get count(): number {
     return this.chunks.length
+  }
+
+  /** The numbers of the chunks with the bytes of the result from `begin` to `end`, if it is contiguous. */
+  covering(begin: number, end: number): readonly number[] {
+    let [low, high] = [0, this.order.length]
+    // The first chunk that ends behind `begin`.
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#ends[this.order[middle]!]! > begin) high = middle
+      else low = middle + 1
+    }
+    const found: number[] = []
+    for (; low < this.order.length && this.#begins[this.order[low]!]! < end; low++) found.push(this.order[low]!)
+    return found
   }
 
   /** The decoder's input for chunk `i`, and for its bases. */

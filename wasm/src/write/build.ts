@@ -1,7 +1,10 @@
 // Passes a tree of JavaScript values to the core, from the top.
+import { Checkpoint } from '../api/checkpoint.js'
 import { Node } from '../api/node.js'
+import type { Opened } from '../api/opened.js'
 import { Tensor } from '../api/tensor.js'
 import { bytesOf } from '../core/bytes.js'
+import { copyTree } from '../core/copy-tree.js'
 import type { Core } from '../core/core.js'
 import { DTYPES, dtypeBits, kindNumber, type DType, type Kind } from '../core/names.js'
 import type { Key } from '../core/nodes.js'
@@ -26,6 +29,8 @@ export class Builder {
   readonly #write: number
   readonly #ids = new Map<object, number>()
   readonly #data: Uint8Array[] = []
+  /** The checkpoints that values come from, and their numbers: from 1 on, in this order. */
+  readonly #sources = new Map<Opened, number>()
   /** The containers around the current value, and the keys of its path. */
   readonly #around = new Set<object>()
   readonly #keys: Key[] = []
@@ -34,6 +39,11 @@ export class Builder {
   constructor(core: Core, write: number) {
     this.#core = core
     this.#write = write
+  }
+
+  /** The checkpoints that nodes come from: those of numbers from 1 on. */
+  get sources(): readonly Opened[] {
+    return [...this.#sources.keys()]
   }
 
   /** The bytes of each tensor, by its id. */
@@ -66,7 +76,7 @@ export class Builder {
   #object(value: object): void {
     if (value instanceof Labelled) {
       this.#text(value.label, (at, length) => this.#core.call.espalier_write_label(this.#write, at, length))
-      if (value.value instanceof Labelled) throw this.#error('a value has two labels')
+      if (value.value instanceof Labelled || (value.value instanceof Node && value.value.label !== undefined)) throw this.#error('a value has two labels')
       return this.add(value.value)
     }
     if (value instanceof Float) return this.#float(value.value)
@@ -74,9 +84,9 @@ export class Builder {
     if (value instanceof Complex) return this.#number('complex128', this.#bits(value.re), this.#bits(value.im))
     if (value instanceof WritableTensor) return this.#tensor(value, value.input)
     if (value instanceof TensorData) return this.#tensor(value, value)
-    if (value instanceof Tensor || value instanceof Node) {
-      throw this.#error('tensors and nodes of an open checkpoint cannot be written yet; write the result of read() or toObject()')
-    }
+    if (value instanceof Tensor) return this.#node(value.node, false)
+    if (value instanceof Node) return this.#node(value, true)
+    if (value instanceof Checkpoint) throw this.#error("a checkpoint cannot be written; write its 'root', or another node")
     if (ArrayBuffer.isView(value)) {
       const dtype = ARRAY_DTYPES[(value as unknown as { [Symbol.toStringTag]: string })[Symbol.toStringTag]]
       if (!dtype) throw this.#error('a DataView has no dtype; write an array, or bytes()')
@@ -87,6 +97,17 @@ export class Builder {
     this.#around.add(value)
     this.#container(value)
     this.#around.delete(value)
+  }
+
+  /** A node of an open checkpoint, and all below it. A tensor's node may have a label that the tensor has not. */
+  #node(node: Node, hasLabel: boolean): void {
+    const { opened } = node
+    let source = this.#sources.get(opened)
+    if (source === undefined) {
+      source = this.#core.call.espalier_write_source(this.#write, copyTree(opened.tree, this.#core))
+      this.#sources.set(opened, source)
+    }
+    this.#core.check(this.#core.call.espalier_write_node(this.#write, source, node.id, hasLabel ? 1 : 0))
   }
 
   #container(value: object): void {

@@ -33,7 +33,7 @@ test('the tarball holds what it should and nothing else, in less than 2.63 MB', 
   const maps = readdirSync(join(packageFolder, '../maps')).map((name) => `dist/maps/${name}`)
   const expected = [
     'package.json', 'README.md', 'LICENSE', 'examples/index.html', 'examples/inspect.mjs',
-    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/engine.wasm', ...built, ...maps,
+    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/engine.wasm', 'dist/writer.wasm', ...built, ...maps,
   ]
   assert.deepEqual(packed.files.map(({ path }) => path).sort(), expected.sort())
   context.diagnostic(`${packed.unpackedSize} bytes unpacked, ${packed.size} packed`)
@@ -165,7 +165,7 @@ test('types, in a program for Node, which knows nothing of pages', async () => {
     import { open, write } from 'espalier'
     import { open as openFile } from 'node:fs/promises'
     const ckpt = await open(await openFile('x'), { core: new URL('file:///x'), headers: { a: 'b' }, fetch })
-    console.log(ckpt.get('x')?.tensor?.shape, await write({}, { allCore: new Uint8Array(1) }))
+    console.log(ckpt.get('x')?.tensor?.shape, await write({}, { writer: new Uint8Array(1) }))
   `
   const files = { 'package.json': { type: 'module' }, 'use.ts': program, 'tsconfig.json': { compilerOptions, files: ['use.ts'] } }
   await withProject(files, async (project) => {

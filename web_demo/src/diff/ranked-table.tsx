@@ -1,6 +1,7 @@
 // The changed tensors by part of the state and by layer, largest change first.
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
+import { PART_NAMES } from '../data/state-part'
 import { formatExact } from '../ui/format'
 import { formatShare } from '../ui/format-share'
 import { shortNumber } from '../ui/chart-number'
@@ -36,8 +37,6 @@ const COLUMNS = [
 const FEW = 30
 /** Layers, and rows of a layer, that are listed at first and added by "more". */
 const PAGE = 100
-
-const PART_NAMES = { weights: 'Weights', optimizer: 'Optimizer', rest: 'The rest' } as const
 
 /** A table with a group of rows for each layer, below those of its part. */
 export function RankedTable({ parts, order, shown, onOrder, onSelect, onMeasure }: RankedTableProps) {

@@ -2,6 +2,7 @@
 import { DeltaSum, type Deltas } from './deltas'
 import type { StatePart } from 'espalier'
 import { layerOf } from '../data/layer'
+import { PARTS } from '../data/state-part'
 import type { Measured } from './measure'
 import type { Pair } from './pairs'
 
@@ -43,8 +44,7 @@ export interface Ranking {
   readonly unknown: number
 }
 
-// As those of src/espalier/health/state_parts.h and native/cli/diff/delta_ranking.cpp.
-const PARTS: readonly StatePart[] = ['weights', 'optimizer', 'rest']
+// As in native/cli/diff/delta_ranking.cpp.
 const FEWEST_OF_MEDIAN = 4
 
 /** Ranks what was measured. What has no figures yet comes last, in the order of the tree. */

@@ -1,5 +1,7 @@
 // The rows of a run's table: its tensors, or its layers; and its metrics.
+import type { StatePart } from 'espalier'
 import { layerOf } from '../data/layer'
+import { PARTS } from '../data/state-part'
 import { sumOf, type Buckets } from './buckets'
 import type { Point } from './measure'
 import type { StepState } from './survey'
@@ -9,6 +11,8 @@ export interface Row {
   /** The key path of the tensor or of the layer, or the name of the metric. */
   readonly path: string
   readonly tensors: readonly string[]
+  /** The part of the state that it belongs to: of a layer, the first that it has tensors of. */
+  readonly part: StatePart
   readonly isMetric?: boolean
 }
 
@@ -48,8 +52,8 @@ export function usualScope(scopes: readonly string[]): string {
   return scopes.find((scope) => /^(model|module|state_dict|params|weights|network|net)$/i.test(scope)) ?? ''
 }
 
-/** The tensors of a scope, or its layers. */
-export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean): readonly Row[] {
+/** The tensors of a scope, or its layers. @param parts the part of each path; without one, it is a weight */
+export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean, parts: ReadonlyMap<string, StatePart> = new Map()): readonly Row[] {
   const rows = new Map<string, string[]>()
   for (const path of paths) {
     if (scope && path !== scope && !path.startsWith(`${scope}/`)) continue
@@ -58,16 +62,20 @@ export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean
     if (others) others.push(path)
     else rows.set(row, [path])
   }
-  return [...rows].map(([path, tensors]) => ({ path, tensors }))
+  const partOf = (tensors: readonly string[]): StatePart => {
+    const found = new Set(tensors.map((path) => parts.get(path) ?? 'weights'))
+    return PARTS.find((part) => found.has(part))!
+  }
+  return [...rows].map(([path, tensors]) => ({ path, tensors, part: partOf(tensors) }))
 }
 
 /** The row of a metric. */
 export function metricRow(name: string): Row {
-  return { path: name, tensors: [], isMetric: true }
+  return { path: name, tensors: [], part: 'rest', isMetric: true }
 }
 
 /** The figures of a row; undefined if the step has none of its tensors. */
-export function figuresOf({ path, tensors, isMetric }: Row, { points, metrics }: Pick<StepState, 'points' | 'metrics'>): Figures | undefined {
+export function figuresOf({ path, tensors, isMetric }: Pick<Row, 'path' | 'tensors' | 'isMetric'>, { points, metrics }: Pick<StepState, 'points' | 'metrics'>): Figures | undefined {
   if (isMetric) {
     const value = metrics?.get(path)
     return value === undefined ? undefined : { norm: value, update: undefined, nan: Number.isNaN(value) ? 1 : 0, inf: Math.abs(value) === Infinity ? 1 : 0, bad: Number.isNaN(value) ? 1 : 0, elements: 1, read: 1 }
@@ -112,7 +120,7 @@ export function changeOf(figures: readonly (Figures | undefined)[], at: number):
   return first === undefined || first === 0 || now === undefined || !Number.isFinite(now) ? undefined : (now - first) / Math.abs(first)
 }
 
-/** The order of the rows. Those with NaNs or infinities come first; then the largest figure at a step, or the order of the state. */
+/** The order of the rows. Those with NaNs or infinities come first, then the weights; then the largest figure at a step, or the order of the state. */
 export function inOrder(all: readonly RowFigures[], order: Order, at: number): readonly RowFigures[] {
   const value = ({ figures }: RowFigures): number => {
     if (order === 'path') return 0
@@ -120,9 +128,9 @@ export function inOrder(all: readonly RowFigures[], order: Order, at: number): r
     if (order === 'change') return Math.abs(changeOf(figures, at) ?? -0) || (changeOf(figures, at) === undefined ? -1 : 0)
     return figures[at]?.[order] ?? -1
   }
-  const keys = new Map(all.map((one) => [one, [one.isBad ? 1 : 0, value(one)] as const]))
+  const keys = new Map(all.map((one) => [one, [one.isBad ? 1 : 0, -PARTS.indexOf(one.row.part), value(one)] as const]))
   return [...all].sort((a, b) => {
     const [x, y] = [keys.get(a)!, keys.get(b)!]
-    return y[0] - x[0] || y[1] - x[1]
+    return y[0] - x[0] || y[1] - x[1] || y[2] - x[2]
   })
 }

@@ -53,7 +53,8 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
   const scopes = useMemo(() => scopesOf(paths), [paths])
   const within = scope === '?' ? usualScope(scopes) : scope === '*' ? '' : scope
   const filter = useMemo(() => filterOf(find), [find])
-  const rows = useMemo(() => rowsOf(paths, within, kind === 'layers'), [paths, within, kind])
+  const parts = useMemo(() => new Map(steps.flatMap(({ parts }) => [...(parts ?? [])])), [steps])
+  const rows = useMemo(() => rowsOf(paths, within, kind === 'layers', parts), [paths, within, kind, parts])
   const shown = useMemo(() => figuresOfRows(rows.filter(({ path }) => filter.finds(path)), steps), [rows, steps, filter])
   const allMetrics = useMemo(() => namesOf(steps.map(({ metrics }) => metrics)), [steps])
   const metrics = useMemo(() => figuresOfRows(allMetrics.filter(filter.finds).map(metricRow), steps), [allMetrics, steps, filter])
@@ -69,8 +70,8 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
   const metricRows = useMemo(() => allMetrics.filter((name) => drawnMetrics.has(name)).map(metricRow), [allMetrics, drawnMetrics])
   const choose = (path: string): void => setLinked({ row: path, also: '' }, 'push')
   const toggle = (path: string): void => {
-    const next = drawnPaths.has(path) ? drawn.filter((one) => one.path !== path) : [...drawn, { path }]
-    if (next.length > 0) setLinked({ row: next[0]!.path, also: next.slice(1).map((one) => one.path).join('\n') }, 'push')
+    const next = drawnPaths.has(path) ? drawn.map((one) => one.path).filter((one) => one !== path) : [...drawn.map((one) => one.path), path]
+    if (next.length > 0) setLinked({ row: next[0]!, also: next.slice(1).join('\n') }, 'push')
   }
   const toggleMetric = (name: string): void => {
     const next = allMetrics.filter((one) => drawnMetrics.has(one) !== (one === name))

@@ -1,5 +1,7 @@
 // The tensors or layers of a run, or its metrics: their figures at the chosen step, and over all steps.
+import { Fragment } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
+import { PART_NAMES } from '../data/state-part'
 import { shortNumber } from '../ui/chart-number'
 import { counted, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
@@ -33,6 +35,7 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
   const page = isMetrics ? PAGE_OF_METRICS : PAGE
   const [most, setMost] = useState(page)
   const sorted = useMemo(() => (isMetrics ? rows : inOrder(rows, order, at)), [rows, order, at, isMetrics])
+  const groups = new Set(isMetrics ? [] : sorted.map(groupOf))
   const heading = (name: Order, text: string, title?: string) => (
     <th scope="col" aria-sort={order === name ? (name === 'path' ? 'ascending' : 'descending') : undefined}>
       {isMetrics ? text : <button type="button" class="plain" title={title} onClick={() => onOrder(name)}>{text}{order === name && name !== 'path' && ' ↓'}</button>}
@@ -51,14 +54,17 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
           </tr>
         </thead>
         <tbody>
-          {sorted.slice(0, most).map(({ row: { path }, figures, isBad }) => {
+          {sorted.slice(0, most).map(({ row: { path }, figures, isBad }, i) => {
+            const isFirst = groups.size > 1 && (i === 0 || groupOf(sorted[i]!) !== groupOf(sorted[i - 1]!))
             const now = figures[at]
             const about = now !== undefined && now.read < now.elements ? '≈' : ''
             const change = changeOf(figures, at)
             const bad = figures.map((one) => one !== undefined && one.bad > 0)
             const isDrawn = drawn.has(path)
             return (
-              <tr key={path} class={path === chosen ? 'is-current' : ''}>
+              <Fragment key={path}>
+              {isFirst && <tr class="run-group"><th scope="colgroup" colSpan={6}>{groupOf(sorted[i]!)}</th></tr>}
+              <tr class={path === chosen ? 'is-current' : ''}>
                 <th scope="row">
                   <span class="run-name">
                     <input type="checkbox" aria-label={`In the charts: ${visible(path)}`} checked={isDrawn} disabled={!isDrawn && isFull} title={!isDrawn && isFull ? 'The charts have as many lines as can be told apart' : undefined} onChange={() => onDraw(path)} />
@@ -77,6 +83,7 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
                   </>
                 )}
               </tr>
+              </Fragment>
             )
           })}
         </tbody>
@@ -84,6 +91,11 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
       {sorted.length > most && <button type="button" class="plain" onClick={() => setMost(most + PAGE)}>Show more ({formatExact(sorted.length - most)} left)</button>}
     </>
   )
+}
+
+/** The title above a row and those of its kind. */
+function groupOf({ row, isBad }: RowFigures): string {
+  return isBad ? 'With NaN or Inf' : PART_NAMES[row.part]
 }
 
 /** What is wrong at the chosen step, or that another one has it. */

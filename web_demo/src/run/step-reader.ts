@@ -1,5 +1,5 @@
 // Reads a part of each step of a run: some of its tensors, each compared with the one of the step before.
-import { open, type Checkpoint, type OpenOptions, type SourceInput, type Tensor } from 'espalier'
+import { open, type Checkpoint, type OpenOptions, type SourceInput, type StatePart, type Tensor } from 'espalier'
 import { costOf, isAlike, isMeasured, numbersOf, pointOf, slicesOf, valuesOf, type Point, type Values } from './measure'
 import { metricsIn } from './metrics'
 import { stepIn } from './step-value'
@@ -33,7 +33,7 @@ export interface PartFigures {
   /** In the order of the state. */
   readonly points: readonly (readonly [path: string, point: Point])[]
   /** Of the whole checkpoint; of its first part only. */
-  readonly whole: { readonly paths: readonly string[]; readonly step: number | undefined; readonly metrics: readonly (readonly [name: string, value: number])[]; readonly others: number } | undefined
+  readonly whole: { readonly paths: readonly (readonly [path: string, part: StatePart])[]; readonly step: number | undefined; readonly metrics: readonly (readonly [name: string, value: number])[]; readonly others: number } | undefined
 }
 
 /** Bytes of a step that are held, so that the next one need not read them again. */
@@ -83,9 +83,10 @@ export class StepReader {
       signal.throwIfAborted()
     }
     this.#held = { key: file.key, values }
+    const stateParts = part === 0 && (await checkpoint.parts({ signal }))
     return {
       points: mine.map(({ path }) => [path, points.get(path)!]),
-      whole: part === 0 ? { paths: measured.map(({ path }) => path), step: stepIn(checkpoint), metrics: await metricsOf(checkpoint, signal), others: all.length - all.filter(isMeasured).length } : undefined,
+      whole: stateParts ? { paths: measured.map(({ path, node }) => [path, stateParts.of(node)]), step: stepIn(checkpoint), metrics: await metricsOf(checkpoint, signal), others: all.length - all.filter(isMeasured).length } : undefined,
     }
   }
 

@@ -1,4 +1,5 @@
 // Reads the steps of a run one after the other, and keeps the figures of their tensors.
+import type { StatePart } from 'espalier'
 import type { Point } from './measure'
 import type { Metrics } from './metrics'
 import { readerHere, ReaderLost, startReaders, type PartReader } from './readers'
@@ -12,6 +13,8 @@ export interface StepState {
   readonly step: number
   /** By key path; undefined until it is read. */
   readonly points: ReadonlyMap<string, Point> | undefined
+  /** The part of the state that each of them belongs to; undefined until it is read. */
+  readonly parts: ReadonlyMap<string, StatePart> | undefined
   /** Undefined until it is read. */
   readonly metrics: Metrics | undefined
   /** Tensors that have no norm: of integers, of bools, or without data. */
@@ -19,7 +22,7 @@ export interface StepState {
   readonly problem: string | undefined
 }
 
-type Read = Pick<StepState, 'metrics' | 'others'> & { readonly points: ReadonlyMap<string, Point>; readonly step: number | undefined }
+type Read = Pick<StepState, 'parts' | 'metrics' | 'others'> & { readonly points: ReadonlyMap<string, Point>; readonly step: number | undefined }
 
 /** How far the reading is. */
 export interface Progress {
@@ -71,7 +74,7 @@ export class Survey {
     if (files.length === known.size && files.every((file) => known.has(keyOf(file)))) return
     this.stop()
     // A file that could not be read is tried again only when it has changed.
-    this.#steps = files.map((file, i) => known.get(keyOf(file)) ?? { file, step: file.step ?? i, points: undefined, metrics: undefined, others: 0, problem: undefined })
+    this.#steps = files.map((file, i) => known.get(keyOf(file)) ?? { file, step: file.step ?? i, points: undefined, parts: undefined, metrics: undefined, others: 0, problem: undefined })
     this.#files = new Map(files.map((file) => [keyOf(file), file]))
     const stop = (this.#stop = new AbortController())
     void this.#run(stop.signal)
@@ -161,7 +164,7 @@ export class Survey {
     const { paths, step, metrics, others } = found[0]!.whole!
     const points = new Map(found.flatMap((part: PartFigures) => part.points))
     histograms += [...points.values()].filter(({ buckets }) => buckets).length
-    return { points: new Map(paths.map((path) => [path, points.get(path)!])), step, metrics: new Map(metrics), others }
+    return { points: new Map(paths.map(([path]) => [path, points.get(path)!])), parts: new Map(paths), step, metrics: new Map(metrics), others }
   }
 
   /** Starts readers at their first use. If workers fail, this thread reads. */

@@ -188,7 +188,8 @@ class MappedSource implements Source {
 
   async #read({ input, tensor, offset, length }: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {
     const [bytes] = await this.#readers[input]!.read([{ number: tensor, offset, length }], signal)
-    return bytes!
+    // A part of a request would keep the rest of it.
+    return bytes!.length < bytes!.buffer.byteLength ? bytes!.slice() : bytes!
   }
 
   async #bytesOf(need: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {

@@ -42,14 +42,14 @@ export class BytesReader {
   }
 
   /**
-   * Returns the bytes of each of `asked`, checked as read() checks them; those of files are not checked. Of a tensor that is
-   * stored contiguously, only the chunks with these bytes are fetched, all of them together.
+   * Returns the bytes of each of `asked`, checked as read() checks them; those of files are not checked. Do not write to
+   * them: they may be a part of what the reader caches. Of a tensor that is stored contiguously, only the chunks with these bytes are fetched, all of them together.
    * @throws EspalierError those of Tensor.read()
    */
   async read(asked: readonly BytesOf[], signal?: AbortSignal): Promise<Uint8Array[]> {
     const opened = this.#opened
     const { hasHashes } = opened.tree.info
-    const results = asked.map(({ length }) => new Uint8Array(length))
+    const results: Uint8Array[] = []
     const ranges: LayeredRange[] = []
     const works: ((stored: Uint8Array) => void | Promise<void>)[] = []
     const jobs: ReadJob[] = []
@@ -57,38 +57,41 @@ export class BytesReader {
     const bands: Promise<void>[] = []
     let isDecoded = false
     asked.forEach(({ number, offset, length, isStored }, i) => {
-      const out = results[i]!
-      // What of it lies in `out` is copied.
+      // Stored bytes that are those which were asked for are not copied.
+      const pass = (range: LayeredRange): void => {
+        ranges.push(range)
+        works.push((stored) => void (results[i] = stored))
+      }
+      if (isStored && length > 0) return pass({ file: number, offset, length })
+      if (length === 0) return void (results[i] = new Uint8Array(0))
+      const of = known.get(number) ?? this.#known.get(number) ?? { plan: this.#plan(number, []), band: undefined }
+      known.set(number, of)
+      const { plan } = of
+      if (plan.isContiguous && plan.isDirect && !hasHashes) {
+        const first = plan.chunks[0]!
+        return pass({ ...first, offset: first.offset + offset, length })
+      }
+      const out = (results[i] = new Uint8Array(length))
       const copy = (piece: Uint8Array, at: number): void => {
         const begin = Math.max(at, offset)
         const end = Math.min(at + piece.length, offset + length)
         if (begin < end) out.set(piece.subarray(begin - at, end - at), begin - offset)
       }
-      if (length === 0) return
-      if (isStored) {
-        ranges.push({ file: number, offset, length })
-        works.push((stored) => out.set(stored))
+      if (!plan.isContiguous) {
+        const reading = this.#readBands(number, of, offset, offset + length, copy, signal)
+        // It is awaited below; if another read fails first, that failure is reported.
+        reading.catch(() => {})
+        bands.push(reading)
         return
       }
-      const of = known.get(number) ?? this.#known.get(number) ?? { plan: this.#plan(number, []), band: undefined }
-      known.set(number, of)
-      const { plan } = of
-      if (!plan.isContiguous) {
-        bands.push(this.#readBands(number, of, offset, offset + length, copy, signal))
-      } else if (plan.isDirect && !hasHashes) {
-        const first = plan.chunks[0]!
-        ranges.push({ ...first, offset: first.offset + offset, length })
-        works.push((stored) => out.set(stored))
-      } else {
-        isDecoded = true
-        let job: ReadJob | undefined
-        for (const k of plan.covering(offset, offset + length)) {
-          ranges.push(plan.chunks[k]!)
-          works.push((stored) => {
-            if (!job) jobs.push((job = opened.engine.read(plan)))
-            return job.deliver(k, stored, copy)
-          })
-        }
+      isDecoded = true
+      let job: ReadJob | undefined
+      for (const k of plan.covering(offset, offset + length)) {
+        ranges.push(plan.chunks[k]!)
+        works.push((stored) => {
+          if (!job) jobs.push((job = opened.engine.read(plan)))
+          return job.deliver(k, stored, copy)
+        })
       }
     })
     this.#known = known
@@ -98,7 +101,6 @@ export class BytesReader {
       await Promise.all(bands)
     } finally {
       jobs.forEach((job) => job.close())
-      // If another read failed first, that failure is reported.
       await Promise.allSettled(bands)
     }
     return results

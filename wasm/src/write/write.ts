@@ -220,7 +220,7 @@ function copyArray(core: Core, data: Uint8Array, from: number, out: number, leng
 }
 
 /** Pieces that are read ahead: enough to keep a source busy, with a few MiB. */
-const AHEAD = 4
+const AHEAD = 3
 
 interface Coming {
   readonly needs: readonly WriteNeed[]

@@ -67,8 +67,8 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#url=example.espalier')
     await page.goto(site.url('/'))
     await tree(page)
-    // All parts of the page and of the library come by themselves, but for workers and key maps.
-    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|core-map)-/.test(name))
+    // All parts of the page and of the library come by themselves, but for workers, key maps and writing.
+    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|core-map|writer)-/.test(name))
     const isThere = (name) => page.waitForFunction((name) => performance.getEntriesByType('resource').some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0), {}, name)
     await Promise.all(awaited.map((name) => isThere(name).catch(({ message }) => assert.fail(`${name} does not come: ${message}`))))
     await site.stop()

@@ -17,8 +17,8 @@ import tempfile
 from harness import (GIB, MIB, OURS, ROOT, as_list, attempt, build, first_line, machine_facts, one_of,
                      put_between_markers, working_folder)
 
-GROUPS = ("load", "million", "large", "statistics", "does", "small", "hostile", "big", "many")
-OWN = GROUPS[:5]
+GROUPS = ("load", "million", "large", "statistics", "run", "does", "small", "hostile", "big", "many")
+OWN = GROUPS[:6]
 BEGIN, END = "<!-- figures begin: bench/viewers.py writes the lines below -->", "<!-- figures end -->"
 HERE, PAGE, WEB = ROOT / "bench/viewers", ROOT / "web_demo", ROOT / "bench/web"
 CLI = ROOT / "build/release/espalier"
@@ -49,7 +49,7 @@ OPENED = {
         ("h5web", "many.h5"), ("espalier", "million.espalier"), ("espalier", "million.safetensors"),
         ("netron", "million.safetensors"), ("sft-cli", "many.safetensors"), ("safe-view", "many.safetensors")]),
 }
-NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "does": ["small"]}
+NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "run": [], "does": ["small"]}
 # A name in the file, which a terminal shows once the file is open.
 NAMES = {"gib": "weight", "large": "zeros", "special": "bf16", "length": "only_one", "twice": "only_one",
          "beyond": "only_one"}
@@ -161,7 +161,8 @@ def line(viewer, name, report, work):
 def own(group, work):
     """The lines of the table of our page."""
     make(work, NEEDS[group])
-    report = attempt("node", "--no-warnings", HERE / "ours.mjs", group, PAGE / "dist", work)
+    program = [HERE / "run.mjs"] if group == "run" else [HERE / "ours.mjs", group]
+    report = attempt("node", "--no-warnings", *program, PAGE / "dist", work)
     print(json.dumps({group: report}), file=sys.stderr, flush=True)
     if "error" in report:
         yield group, f"could not be measured: {report['error']}", ""
@@ -230,6 +231,16 @@ def statistics_lines(report):
     yield label + "longest time without a frame", f"{run['longest']:.0f} ms", f"a progress bar in {run['progress']} frames"
     yield (label + "memory", size(report["memory"]) if report.get("memory") else "not told",
            f"peak of its process rose by {size(report['peak_after'] - report['peak_before'])}")
+
+
+def run_lines(report):
+    samples = report["samples"]
+    label = f"a run of {report['files']} checkpoints of {size(report['size'])}, by address: "
+    middle = {key: statistics.median(s[key] for s in samples) for key in samples[0]}
+    yield label + "first chart", spread([s["picture"] for s in samples]), f"{len(samples)} fresh browsers"
+    yield (label + "all read", spread([s["whole"] for s in samples]),
+           f"{middle['requests']:.0f} requests, {size(middle['bytes'])}; {middle['cpu']:.0f} s of a processor, by all of the browser")
+    yield label + "longest block of the main thread", spread([s["longest"] for s in samples]), "tasks above 50 ms count"
 
 
 def does_lines(report):

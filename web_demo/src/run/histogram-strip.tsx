@@ -71,7 +71,7 @@ export function HistogramStrip({ name, histograms, bad, numbers, axis, run, at, 
     <figure class="run-chart">
       <figcaption>Distribution of the values{name && <> of {name}</>}<span class="quiet">, all but {OUTSIDE * 100}%</span></figcaption>
       <svg
-        width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" tabIndex={0}
+        width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" tabindex={0}
         aria-label={`Distribution of the values${name && ` of ${name}`} at each step, from ${shortNumber(-most, 3)} to ${shortNumber(most, 3)}. Arrow keys go from step to step and from value to value.`}
         onClick={(event) => onStep?.(nearest(pointerAt(event).x))}
         onPointerMove={(event) => {

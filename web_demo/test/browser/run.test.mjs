@@ -261,7 +261,7 @@ inEachBrowser((kind, browser) => {
   test('a cell of the distributions tells its step, its bounds and its count: by keyboard and pointer', async () => {
     const page = await browser.visit(served('cells', [[1, Buffer.from(await write({ w: Float32Array.of(...Array(30).fill(1), ...Array(10).fill(-1)) }))], [2, Buffer.from(await write({ w: Float32Array.of(...Array(40).fill(1)) }))]]))
     await read(page, 2)
-    await page.evaluate(() => document.querySelector('.run-chart svg[tabindex]').focus())
+    await (await page.waitForSelector('.run-chart svg[tabindex]')).evaluate((svg) => svg.focus())
     await page.keyboard.press('ArrowUp')
     await said(page, '.run-readout', /^Step 2, 0\.\d+ to 1\.?\d*: (about )?40 values, 100 %$/)
     await page.keyboard.press('ArrowLeft')

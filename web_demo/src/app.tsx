@@ -1,10 +1,11 @@
 // The page: the open files, the tree at the left, the panes at the right; or a run.
 import { useCallback, useEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { besideOf, type Beside } from './data/beside'
+import { shortDigest } from './data/digest'
 import { formatLink, parseLink, type Link } from './data/link'
 import { linkedFields, onLinked, setLinked, useLinked } from './data/linked'
 import { recall, remember } from './data/memory'
-import { EXAMPLE, EXAMPLE_LATER, EXAMPLE_RUN, type Input, type OpenFile } from './data/open-file'
+import { EXAMPLE, EXAMPLE_LATER, EXAMPLE_RUN, nameOf, type Input, type OpenFile } from './data/open-file'
 import { nearest, useFiles } from './data/use-files'
 import { useHistory } from './data/use-history'
 import { useDrop } from './open/drop-zone'
@@ -12,6 +13,7 @@ import type { Dropped, Folder } from './open/dropped'
 import { OpenBar } from './open/open-bar'
 import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
+import type { WantedFile } from './open/wanted-file'
 import { focusPane, Pane } from './pane/pane'
 import type { RunSource } from './run/source'
 import { TreePane } from './tree/tree-pane'
@@ -25,6 +27,7 @@ const Frame = lazy(async () => (await import('./tree/frame')).Frame)
 const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
 const CopyLink = lazy(async () => (await import('./open/copy-link')).CopyLink)
 const Welcome = lazy(async () => (await import('./open/welcome')).Welcome)
+const WantedFileNote = lazy(async () => (await import('./open/wanted-file')).WantedFileNote)
 const Hello = lazy(async () => (await import('./open/hello')).Hello)
 const Keys = lazy(async () => (await import('./ui/keys')).Keys)
 const RunPage = lazy(async () => (await import('./run/run-page')).RunPage)
@@ -53,6 +56,10 @@ export function App() {
   const noteChanges = useCallback((of: ((item: number) => number | undefined) | undefined) => setChanges(of && { of }), [])
   const [, noteLinked] = useReducer((count: number) => count + 1, 0)
   const [served, setServed] = useState<readonly ServedFile[]>()
+  // The file of a link that could not be loaded, to be given by hand.
+  const [wanted, setWanted] = useState<WantedFile>()
+  const lastWanted = useRef(wanted)
+  lastWanted.current = wanted
   const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown; readonly retry: () => void }>()
   // Until the page knows whether it opens something, an invitation to do so would only flash up.
   const [isStarting, setStarting] = useState(true)
@@ -81,12 +88,17 @@ export function App() {
 
   const item = current && selected[current.number]
   const linkFiles = files.files.filter(({ address }) => address !== undefined)
-  const link = formatLink({
+  // A link for others also says by what they know the files.
+  const linkTo = (named: readonly OpenFile[], isForOthers: boolean): string => formatLink({
     run: isRunShown ? run?.address : undefined,
-    files: linkFiles.map((file) => ({ url: file.address!, key: file.outline.node(selected[file.number] ?? file.outline.tops[0]!).path, map: file.map })),
-    shown: current && linkFiles.includes(current) ? linkFiles.indexOf(current) : undefined,
+    files: named.map((file) => ({
+      url: file.address ?? '', name: file.address === undefined ? file.name : undefined, digest: isForOthers ? shortDigest(file.checkpoint) : undefined,
+      key: file.outline.node(selected[file.number] ?? file.outline.tops[0]!).path, map: file.map,
+    })),
+    shown: current && named.includes(current) ? named.indexOf(current) : undefined,
     fields: Object.fromEntries(Object.entries(linkedFields()).filter(([name]) => RUN_FIELDS.has(name) === isRunShown)),
   })
+  const link = linkTo(linkFiles, false)
   const shown = isRunShown ? { file: undefined, item: undefined, fields: linkedFields() } : current && item !== undefined ? { file: current.number, item, fields: linkedFields() } : undefined
   const mark = useHistory(shown, link, ({ file, item, fields }) => {
     mark('replace')
@@ -106,10 +118,15 @@ export function App() {
   /** Opens what the user names. */
   const open = useCallback(async (inputs: readonly Input[], beside?: Beside, key?: string): Promise<OpenFile | undefined> => {
     mark('push')
-    const file = await add(inputs, { beside, key })
+    const asked = lastWanted.current
+    const file = await add(inputs, { beside, key: key ?? asked?.key })
     setRunShown(false)
     if (file) {
-      setLinked(FRESH, 'replace')
+      if (asked) {
+        const digest = shortDigest(file.checkpoint)
+        setWanted(asked.digest === undefined || digest === asked.digest ? undefined : { ...asked, given: { name: file.name, digest } })
+        last.current.dismiss()
+      } else setLinked(FRESH, 'replace')
       // Whoever has a file of their own has seen the example.
       const example = last.current.files.find(({ address }) => address === EXAMPLE)
       if (example && hello.current && !inputs.some(isOfExample)) {
@@ -181,9 +198,13 @@ export function App() {
   /** Opens the files of a link, or shows those that are open already. */
   async function followFiles({ files: wanted, shown = wanted.length - 1, run }: Link): Promise<void> {
     let toShow: OpenFile | undefined
-    for (const [i, { url, key, map }] of wanted.entries()) {
-      const known = last.current.files.find((file) => file.address === url && file.map?.map === map?.map)
-      const file = known ?? (await add([url], { key, map, isMore: i > 0 }))
+    for (const [i, { url, name, digest, key, map }] of wanted.entries()) {
+      const known = last.current.files.find((file) => (name === undefined ? file.address === url : file.address === undefined && file.name === name && shortDigest(file.checkpoint) === digest) && file.map?.map === map?.map)
+      const file = known ?? (name === undefined ? await add([url], { key, map, isMore: i > 0 }) : undefined)
+      if (!file && (name !== undefined || digest !== undefined)) setWanted({ name: name ?? nameOf(url), digest, key })
+      else if (file && digest !== undefined && shortDigest(file.checkpoint) !== digest && map === undefined) {
+        setWanted({ name: name ?? nameOf(url), digest, key, given: { name: file.name, digest: shortDigest(file.checkpoint) } })
+      }
       if (known) {
         const found = nearest(known, key ?? '')
         select(known, found.item, found.isExact ? undefined : key)
@@ -265,7 +286,7 @@ export function App() {
           </ul>
         )}
         {files.files.length > 1 && (tab !== 'diff' || isRunShown) && <button type="button" onClick={() => void compare()}>Compare</button>}
-        {link && <CopyLink lacks={isRunShown ? undefined : current && current.address === undefined ? visible(current.name) : undefined} />}
+        {(link || files.files.length > 0) && <CopyLink link={linkTo(isRunShown ? [] : files.files, true)} />}
         <button type="button" class="plain keys-button" title="What keys do (?)" onClick={() => setKeysShown(true)}>Keys</button>
         <ThemeSwitch />
       </header>
@@ -289,6 +310,7 @@ export function App() {
               : undefined}
           />
         )}
+        {wanted && !isRunShown && <WantedFileNote wanted={wanted} onFiles={(given) => openTogether(given, besideOf(given))} onDismiss={() => setWanted(undefined)} />}
         {isExample && <Hello onCompare={() => void compare(EXAMPLE_LATER)} onRun={() => void openRun(EXAMPLE_RUN)} onDismiss={() => setHello(false)} />}
         {missing && current?.number === missing.file && !isRunShown && (
           <p class="missing" role="alert">
@@ -308,7 +330,7 @@ export function App() {
             <Frame file={current} selected={item} onSelect={(to) => choose(current, to)} onBack={() => showPane(false)} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onParts={(parts) => files.addParts(current, besideOf(parts))} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
           </div>
-        ) : !opening && !problem && !isStarting && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
+        ) : !opening && !problem && !isStarting && !wanted && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
           setHello(true)
           void open([EXAMPLE])
         }} />}

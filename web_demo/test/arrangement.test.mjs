@@ -85,10 +85,19 @@ test('siblings are sorted by name with numbers as numbers, by bytes and by param
 })
 
 test('a run is sorted by all of its layers', async () => {
-  const { arrangement, names, id } = await arranged({ m: new Map([['head', weight(14)], ['0', dense()], ['1', dense()], ['2', dense()]]) }, { areRunsFolded: true, order: { by: 'bytes', isDown: true } })
+  const { arrangement, names, id } = await arranged({ m: new Map([['head', { a: weight(7), b: weight(7) }], ['0', dense()], ['1', dense()], ['2', dense()]]) }, { areRunsFolded: true, order: { by: 'bytes', isDown: true } })
   assert.deepEqual(names(id('m')), ['0 to 2', 'head'])
   arrangement.arranger.order = { by: 'name', isDown: false }
   assert.deepEqual(names(id('m')), ['0 to 2', 'head'])
+})
+
+test('by size, tensors stand before the containers beside them, in either direction', async () => {
+  const tree = { m: new Map([['big', { a: weight(9), b: weight(9) }], ['t2', weight(2)], ['small', { a: weight(1), b: weight(1) }], ['t8', weight(8)], ['n', 5]]) }
+  const { arrangement, names, id } = await arranged(tree)
+  for (const [by, isDown, expected] of [['bytes', true, 't8 t2 big small n'], ['params', false, 't2 t8 n small big'], ['name', false, 'big n small t2 t8']]) {
+    arrangement.arranger.order = { by, isDown }
+    assert.equal(names(id('m')).join(' '), expected)
+  }
 })
 
 test('a large container is sorted in slices, and shown as stored until then', async () => {

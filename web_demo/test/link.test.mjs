@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { open, write } from 'espalier'
 import { formatLink, parseLink } from '../build/data/link.js'
 import { nearest } from '../build/data/use-files.js'
+import { formatOrder, parseOrder, STORED } from '../build/tree/order.js'
 import { Outline } from '../build/tree/outline.js'
 
 const one = (url, key, map) => ({ files: [{ url, key, map }] })
@@ -71,4 +72,16 @@ test('a link with a very long key does not freeze the page', async () => {
   const { files, fields } = parseLink(`#url=x&key=${'a'.repeat(100_000)}&filter=${'b'.repeat(100_000)}`)
   assert.equal(files[0].key.length, 16_385, 'it is still a key that no file has')
   assert.equal(fields.filter.length, 16_385)
+})
+
+test('a link names files without an address, by their names and digests', () => {
+  const files = [{ url: 'a.espalier', digest: '0123456789ab', key: 'model' }, { url: '', name: 'of mine.espalier', digest: 'ba9876543210', key: 'x' }]
+  const text = formatLink({ files, shown: 0, fields: { sort: '-bytes' } })
+  assert.equal(text, '#url=a.espalier&digest=0123456789ab&key=model&file=of%20mine.espalier&digest=ba9876543210&key=x&shown=0&sort=-bytes')
+  assert.deepEqual(parseLink(text), { files, shown: 0, isList: false, fields: { sort: '-bytes' } })
+})
+
+test('an order of the tree in a link', () => {
+  for (const order of [STORED, { by: 'name', isDown: false }, { by: 'bytes', isDown: true }, { by: 'params', isDown: false }]) assert.deepEqual(parseOrder(formatOrder(order)), order)
+  for (const text of ['', 'stored', '--bytes', 'bytes ', 'constructor']) assert.deepEqual(parseOrder(text), STORED)
 })

@@ -1,4 +1,5 @@
-// Reads and writes the fragment of the page's address: #url=...&key=...&map=...&url=...&tab=..., #files, or #run=....
+// Reads and writes the fragment of the page's address: #url=...&digest=...&key=...&map=...&url=...&tab=..., #file=...,
+// #files, or #run=....
 import type { MapOptions } from 'espalier'
 
 /** A key map, through which a file is shown. */
@@ -10,8 +11,12 @@ export interface MapLink {
 
 /** A file of a link. */
 export interface LinkFile {
-  /** Its address, perhaps relative to the page. */
+  /** Its address, perhaps relative to the page; '' for a file of someone's machine. */
   readonly url: string
+  /** The name of a file without an address. */
+  readonly name?: string | undefined
+  /** The beginning of its digest, by which one knows it again. */
+  readonly digest?: string | undefined
   /** The key path of the node to select. */
   readonly key?: string | undefined
   readonly map?: MapLink | undefined
@@ -40,7 +45,7 @@ export function parseLink(hash: string): Link {
   if (text === 'files') return { files: [], isList: true, fields: {} }
   const files: LinkFile[] = []
   const fields: Record<string, string> = {}
-  const loose: { key?: string; map?: MapLink } = {}
+  const loose: Partial<Omit<LinkFile, 'url'>> = {}
   let shown: number | undefined
   let run: string | undefined
   const add = (more: Partial<LinkFile>): void => {
@@ -51,6 +56,8 @@ export function parseLink(hash: string): Link {
   }
   for (const [name, value] of new URLSearchParams(text)) {
     if (name === 'url') files.push({ url: value, ...(files.length === 0 ? loose : {}) })
+    else if (name === 'file') files.push({ url: '', name: value.slice(0, LONGEST), ...(files.length === 0 ? loose : {}) })
+    else if (name === 'digest') add({ digest: value.slice(0, 64) })
     else if (name === 'key') add({ key: value.slice(0, LONGEST) })
     else if (name === 'map') add({ map: { map: value, options: {} } })
     else if (name === 'map-options') add(files.at(-1)?.map ? { map: { map: files.at(-1)!.map!.map, options: optionsOf(value) } } : {})
@@ -82,8 +89,9 @@ function optionsOf(text: string): MapOptions {
 /** Formats the part of an address from '#' on; '' for an empty link. Unescaped where that is safe. */
 export function formatLink({ files, shown, run, fields = {} }: Partial<Omit<Link, 'isList'>>): string {
   const parts = run === undefined ? [] : [`run=${readable(run)}`]
-  for (const { url, key, map } of files ?? []) {
-    parts.push(`url=${readable(url)}`)
+  for (const { url, name, digest, key, map } of files ?? []) {
+    parts.push(name === undefined ? `url=${readable(url)}` : `file=${readable(name)}`)
+    if (digest) parts.push(`digest=${digest}`)
     if (key) parts.push(`key=${readable(key)}`)
     if (!map) continue
     parts.push(`map=${encodeURIComponent(map.map)}`)

@@ -114,7 +114,23 @@ export class Arranger implements Arranging {
       if (keys.length % 512 === 0) yield (keys.length / items.length) * 0.4
     }
     const positions = yield* sortedPositions(keys, isDown)
-    return positions.map((position) => items[position]!)
+    const sorted = positions.map((position) => items[position]!)
+    return by === 'name' ? sorted : yield* this.#tensorsFirst(sorted)
+  }
+
+  /** A container's sum is no size of a tensor: large containers would hide the tensors beside them. */
+  *#tensorsFirst(sorted: Uint32Array): Work<Uint32Array> {
+    const isTensor = new Uint8Array(sorted.length)
+    let tensors = 0
+    for (let i = 0; i < sorted.length; i++) {
+      if (!this.#arrangement.run(sorted[i]!) && this.#outline.node(sorted[i]!).tensor) tensors += isTensor[i] = 1
+      if (i % 512 === 511) yield 1
+    }
+    if (tensors === 0 || tensors === sorted.length) return sorted
+    const items = new Uint32Array(sorted.length)
+    let [tensor, other] = [0, tensors]
+    for (let i = 0; i < sorted.length; i++) items[isTensor[i] ? tensor++ : other++] = sorted[i]!
+    return items
   }
 
   /** What a container shows with its runs folded; undefined if it has none. */

@@ -15,3 +15,14 @@ export function nextOrder(order: Order, by: Order['by']): Order {
   if (order.by !== by) return { by, isDown: first }
   return order.isDown === first ? { by, isDown: !first } : STORED
 }
+
+/** An order as a link has it: 'bytes', '-bytes' from the largest on; '' for the order of the file. */
+export function formatOrder({ by, isDown }: Order): string {
+  return by === 'stored' ? '' : `${isDown ? '-' : ''}${by}`
+}
+
+/** Parses it; other text is the order of the file. */
+export function parseOrder(text: string): Order {
+  const [, minus, by] = /^(-?)(name|params|bytes)$/.exec(text) ?? []
+  return by === undefined ? STORED : { by: by as Order['by'], isDown: minus === '-' }
+}

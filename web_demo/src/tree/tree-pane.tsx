@@ -1,5 +1,6 @@
 // The left side: the filter, and the tree or the filter's matches.
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
+import { useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import type { Arranging } from './arrangement'
@@ -7,7 +8,7 @@ import { columnsOf, longestType } from './columns'
 import { FilterBar } from './filter-bar'
 import { useLinkedFilter } from './linked-filter'
 import { loadTools } from './load-tools'
-import { nextOrder, STORED } from './order'
+import { formatOrder, nextOrder, parseOrder, STORED } from './order'
 import { TreeRows } from './row-source'
 import { TreeGrid } from './tree-grid'
 import { useMatches } from './use-matches'
@@ -36,7 +37,8 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   const { arrangement, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
   const [filter, setFilter] = useLinkedFilter()
-  const [order, setOrder] = useState(arrangement.arranger?.order ?? STORED)
+  const [sort, setSort] = useLinked('sort', '')
+  const order = useMemo(() => parseOrder(sort), [sort])
   const [matches, found] = useMatches(file, filter, order)
   const [said, setSaid] = useState('')
   const tree = useMemo(() => new TreeRows(file), [file])
@@ -143,6 +145,10 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
     })
   }
 
+  useEffect(() => {
+    if (formatOrder(arrangement.arranger?.order ?? STORED) !== sort) rearrange((arranger) => { arranger.order = order })
+  }, [order])
+
   // A change that still waits for its tools comes first, or it would undo this.
   const openAll = (): void => void changing.current.catch(() => {}).then(() => arrange(true))
 
@@ -182,7 +188,7 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
           select(row)
           onPress()
         }}
-        onOrder={(by) => rearrange((arranger) => setOrder((arranger.order = nextOrder(arranger.order, by))))}
+        onOrder={(by) => setSort(formatOrder(nextOrder(order, by)))}
         onOpen={setOpen}
         onOpenSiblings={(row) => {
           if (matches || isSwitching.current) return

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { choose, drop, inEachBrowser, press, redrawn, rows, said, tree } from './support/page.mjs'
+import { open } from 'espalier'
+import { choose, drop, inEachBrowser, press, redrawn, rows, said, tree, violations } from './support/page.mjs'
 import { testFiles } from './support/site.mjs'
 
 const digits = 'tests/data/digits/digits.safetensors'
@@ -142,19 +143,21 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
-  test('the link is copied, with a word about what it cannot name', async () => {
+  test('the link is copied, with a word about where it works', async () => {
     const page = await browser.visit('#files')
     await copyable(page)
     await page.goto(browser.site.url('/?copied#url=example.espalier&key=model'))
     await isSelected(page, 'model')
     await press(page, 'Copy link')
     await page.waitForFunction(() => window.copied.length === 1)
-    assert.equal(await page.evaluate(() => window.copied[0]), browser.site.url('/?copied#url=example.espalier&key=model'))
-    await said(page, 'header [role=status]', /^Copied$/)
+    const copied = () => page.evaluate(() => window.copied.at(-1))
+    assert.match(await copied(), /\/\?copied#url=example\.espalier&digest=[0-9a-f]{12}&key=model$/)
+    await said(page, 'header [role=status]', /^Copied; it works on this machine only, which serves this page$/)
     await drop(page, [['dropped.safetensors', readFileSync(join(testFiles, 'data/digits/digits.safetensors'))]])
     await said(page, '.files .is-current', /dropped/)
     await press(page, 'Copy link')
-    await said(page, 'header [role=status]', /without dropped\.safetensors: a link cannot name a file of this machine/)
+    await page.waitForFunction(() => window.copied.length === 2)
+    assert.match(await copied(), /#url=example\.espalier&digest=[0-9a-f]{12}&key=model&file=dropped\.safetensors$/)
     await page.close()
   })
 
@@ -255,6 +258,44 @@ inEachBrowser((kind, browser) => {
     await page.evaluate(() => history.back())
     await isSelected(page, 'weight')
     assert.ok((await rows(page)).includes('----bias'))
+    await page.close()
+  })
+
+  const wanted = '#file=mine.safetensors&digest=0123456789ab&key=model&tab=map&filter=wei&sort=-bytes'
+
+  test('a link to a file of another machine asks for it, and then shows what it shows', async () => {
+    const page = await browser.visit(wanted)
+    await said(page, '.wanted', /The link shows mine\.safetensors, which cannot be loaded here\. Its digest begins with 0123456789ab\..*drop it.*choose it/)
+    assert.deepEqual(await violations(page), [])
+    // Another file, which has no digest.
+    await drop(page, [['mine.safetensors', readFileSync(join(testFiles, 'data/digits/digits.safetensors'))]])
+    await tree(page)
+    await said(page, '.wanted', /mine\.safetensors is another file than the link names\. Its digest is unknown/)
+    assert.equal(await tab(page), 'Map')
+    assert.equal(await page.$eval('.filter input[type=search]', ({ value }) => value), 'wei')
+    assert.equal(await page.$eval('[aria-sort=descending]', ({ textContent }) => textContent), 'Bytes')
+    assert.deepEqual(await violations(page), [])
+    await press(page, 'Go on with it')
+    await page.waitForFunction(() => !document.querySelector('.wanted'))
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a link whose address fails takes the file from this machine', async () => {
+    const example = readFileSync(new URL('../../public/example.espalier', import.meta.url))
+    const digest = (await open(example)).digest.slice(0, 12)
+    const page = await browser.visit(`#url=gone/example.espalier&digest=${digest}&key=model/layers/0/weight&view=values&at=1/0/0/0`)
+    await said(page, '.problem', /cannot be opened/)
+    await said(page, '.wanted', /The link shows example\.espalier/)
+    await (await page.$('.wanted input')).uploadFile(new URL('../../public/example.espalier', import.meta.url).pathname)
+    await isSelected(page, 'weight')
+    await page.waitForFunction(() => !document.querySelector('.wanted, .problem'))
+    assert.equal(await page.$eval('.tensor-pane [role=tab][aria-selected=true]', ({ textContent }) => textContent), 'Values')
+    // The address has another file now.
+    await page.goto('about:blank')
+    await page.goto(browser.site.url('/#url=example-step-120.espalier&digest=0123456789ab'))
+    await said(page, '.wanted', /example-step-120\.espalier is another file than the link names/)
+    assert.deepEqual(page.faults, [])
     await page.close()
   })
 })

@@ -43,7 +43,7 @@ function faults(most) {
     if (element.role === 'tab' && right > innerWidth) found.push(`${name} is beyond the edge`)
   }
   // Names have at least a third of the page.
-  for (const cell of document.querySelectorAll('.grid-body .c-name, .row-name, .run-table tbody th')) {
+  for (const cell of document.querySelectorAll('.grid-body .c-name, .ranking th:has(.row-name), .run-table tbody th')) {
     if (isShown(cell) && cell.getBoundingClientRect().width < innerWidth / 3) found.push(`a name has ${Math.round(cell.getBoundingClientRect().width)} px`)
   }
   return found
@@ -57,7 +57,7 @@ inEachBrowser((kind, browser) => {
         await page.setViewport({ width, height: HEIGHT })
         if (name === 'welcome') {
           // A first visit shows the example.
-          await tree(page)
+          await page.waitForSelector('[aria-level], .welcome')
           await page.evaluate(() => history.replaceState(null, '', '/'))
           await page.reload()
         }

@@ -18,5 +18,6 @@ export default defineConfig({
     terserOptions: { module: true, compress: { passes: 3 } },
   },
   plugins: [noteSources()],
-  worker: { format: 'es' },
+  // The page loads all of its parts beforehand, but those of workers: their names tell them apart.
+  worker: { format: 'es', rollupOptions: { output: { entryFileNames: 'assets/worker-[name]-[hash].js', chunkFileNames: 'assets/worker-[name]-[hash].js' } } },
 })

@@ -1,7 +1,8 @@
 // What a key map makes of trees, in one instance of the core.
 import { copyTree } from './copy-tree.js'
 import type { Core } from './core.js'
-import { readMapNeed, readText } from './records.js'
+import { readText } from './records.js'
+import { readMapNeed } from './work-records.js'
 import { Tree } from './tree.js'
 
 /** Bytes of a tensor of an input. */

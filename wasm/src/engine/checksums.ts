@@ -1,5 +1,6 @@
 // Plans to compare the checksums that a format has in place of hashes.
-import { readChecksumInfo, readExtent } from '../core/records.js'
+import { readExtent } from '../core/records.js'
+import { readChecksumInfo } from '../core/work-records.js'
 import type { Tree } from '../core/tree.js'
 import type { ByteRange } from '../fetch/plan.js'
 import { crc32, crc32c } from './crc32.js'

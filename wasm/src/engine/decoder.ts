@@ -2,7 +2,8 @@
 // tree.
 import { Core } from '../core/core.js'
 import type { CoreInput } from '../core/module.js'
-import { readHistogram, readPiece, readSpots, readStatistics, SIZE, writeRegionTask } from '../core/records.js'
+import { SIZE } from '../core/records.js'
+import { readHistogram, readPiece, readSpots, readStatistics, writeRegionTask } from '../core/work-records.js'
 import type { StatisticsResult } from './statistics.js'
 
 /** The decoder's input for a read: `copy` describes how chunks become the result. */

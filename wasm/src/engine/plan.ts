@@ -1,5 +1,6 @@
 // Plans the fetches for a tensor, a slice of one, or a verification.
-import { readBase, readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
+import { readExtent, SIZE, type SlicePart } from '../core/records.js'
+import { readBase, readChunk, readPlan, readRegionTask, readReport } from '../core/work-records.js'
 import { planRead, tensorPath } from '../core/tensors.js'
 import type { Tree } from '../core/tree.js'
 import { errorFromCode, EspalierError } from '../errors.js'

@@ -1,6 +1,7 @@
 // Surveys of tensors, and the check of a checkpoint's health by them, in an instance of engine.wasm.
 import type { Core } from '../core/core.js'
-import { readFinding, readSurvey, SIZE } from '../core/records.js'
+import { SIZE } from '../core/records.js'
+import { readFinding, readSurvey } from '../core/work-records.js'
 import { Decoding, type DecodeTask } from './decoder.js'
 
 /** How bad a finding is: a note is usual in some sound model, a warning contradicts the tensor's siblings, a fault is possible in no usable state. */

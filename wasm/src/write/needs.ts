@@ -1,7 +1,7 @@
 // Brings the bytes of open checkpoints that the pieces of a new file are made of.
 import { BytesReader } from '../api/read-bytes.js'
 import type { Opened } from '../api/opened.js'
-import type { WriteNeed } from '../core/records.js'
+import type { WriteNeed } from '../core/work-records.js'
 
 /** Reads for one write. */
 export class NeedsReader {

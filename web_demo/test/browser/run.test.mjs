@@ -14,7 +14,7 @@ const checkpoint = async (step) => Buffer.from(await write({ step, model: { laye
 
 inEachBrowser((kind, browser) => {
   const cells = (page, path) => page.$$eval('.run-table tbody tr', (list, path) => [...list.find((row) => row.querySelector('th').textContent === path)?.cells ?? []].map(({ textContent }) => textContent), path)
-  const paths = (page) => page.$$eval('.run-table tbody th', (list) => list.map(({ textContent }) => textContent))
+  const paths = (page) => page.$$eval('.run-table tbody tr:not(.run-group) th', (list) => list.map(({ textContent }) => textContent))
   const read = (page, count) => said(page, '.run-bar [role=status]', new RegExp(`^${count} checkpoints read`))
 
   test('a run is read step by step: norms, updates and distributions', async () => {
@@ -182,13 +182,14 @@ inEachBrowser((kind, browser) => {
     await said(page, '.run-bad-steps', /NaN or Inf at steps.*× 30× 40.*1 tensor at this step/)
     assert.deepEqual((await paths(page)).map((path) => path.replace(/2 NaN, 1 Inf|6 infinities, as a mask has/, ' !')), ['model/late !', 'model/w', 'model/bias', 'model/mask !'])
     assert.deepEqual(await page.$$eval('.run-table .bad', (list) => list.map((one) => one.closest('th').querySelector('button').textContent)), ['model/late'])
+    assert.deepEqual(await page.$$eval('.run-group', (list) => list.map(({ textContent }) => textContent)), ['With NaN or Inf', 'Weights'])
     await said(page, '.run-list', /2 tensors of integers, bools or without data have no norm/)
     // Those tensors of a step before are marked, too.
     await press(page, '× 30')
     await said(page, '.run-step output', /^30$/)
     await page.focus('.run-step input')
     await page.keyboard.press('Home')
-    await said(page, '.run-table tbody th', /^model\/lateNaN or Inf at 2 other steps$/)
+    await said(page, '.run-table tbody tr:not(.run-group) th', /^model\/lateNaN or Inf at 2 other steps$/)
     await said(page, '.run-detail h2', /^model\/late$/)
     assert.equal(await page.$$eval('.run-detail .run-chart:first-of-type .run-bad', ({ length }) => length), 2)
     assert.deepEqual(page.faults, [])

@@ -1,12 +1,13 @@
 // The dialog that saves the selection as a file.
 import { planSafetensors, type WrittenSafetensors } from 'espalier'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { canStream, MEMORY_BYTES } from '../tensor/save-file'
 import { useTask } from '../tensor/use-task'
 import { counted, formatBytes, formatExact } from '../ui/format'
 import { ByteProgress } from '../ui/progress'
 import { visible, visibleText } from '../ui/visible'
+import { asStored, type AsStored } from './as-stored'
 import { suggestedName, treeOf, whyNot, withEnding, type SaveFormat } from './plan'
 import { save, type Saved, type SaveSettings } from './save'
 import { chooseTarget } from './target'
@@ -21,7 +22,6 @@ type Fit = WrittenSafetensors['dropped'] | string
 export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: number; onClose: () => void }) {
   const { checkpoint, outline } = file
   const node = outline.node(item)
-  const tree = useMemo(() => treeOf(node), [])
   const isWhole = item === outline.tops[0]
   const { tensors, bytes } = outline.totals(item)
   const dialog = useRef<HTMLDialogElement>(null)
@@ -30,29 +30,48 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
   const [unrepresentable, setUnrepresentable] = useState<SaveSettings['unrepresentable']>('metadata')
   const [isMetadataKept, keepMetadata] = useState(true)
   const [typed, setTyped] = useState<string>()
+  const [source, setSource] = useState<AsStored>()
   const [fit, setFit] = useState<Fit>()
   const task = useTask<Saved | undefined>()
   const hasMetadata = isWhole && checkpoint.metadata.size > 0
-  const metadata = hasMetadata && isMetadataKept ? checkpoint.metadata : undefined
+  const metadata = hasMetadata && isMetadataKept ? source?.metadata : undefined
   const suggestion = suggestedName(file.name, isWhole ? '' : item === outline.tops[1] ? 'metadata' : node.path, format)
   const isRunning = task.state === 'running'
 
   useEffect(() => dialog.current!.showModal(), [])
   useEffect(() => {
+    const stop = new AbortController()
+    let opened: AsStored | undefined
+    asStored(file, node, stop.signal).then(
+      (found) => {
+        if (stop.signal.aborted) return found.close()
+        opened = found
+        setSource(found)
+      },
+      (error: unknown) => stop.signal.aborted || setFit(whyNot(error)),
+    )
+    return () => {
+      stop.abort()
+      opened?.close()
+    }
+  }, [])
+  useEffect(() => {
+    if (!source) return
     setFit(undefined)
     if (format === 'espalier') return
     const stop = new AbortController()
-    planSafetensors(tree, { unrepresentable: 'drop', metadata, signal: stop.signal }).then(
+    planSafetensors(treeOf(source.node), { unrepresentable: 'drop', metadata, signal: stop.signal }).then(
       ({ dropped }) => stop.signal.aborted || setFit(dropped),
       (error: unknown) => stop.signal.aborted || setFit(whyNot(error)),
     )
     return () => stop.abort()
-  }, [format, metadata])
+  }, [source, format, metadata])
 
   const start = (event: Event): void => {
     event.preventDefault()
+    if (!source) return
     const name = withEnding(typed?.trim() || suggestion, format)
-    task.start((signal, onProgress) => save(() => chooseTarget(name), tree, { format, compressionLevel, unrepresentable, metadata }, { signal, onProgress }))
+    task.start((signal, onProgress) => save(() => chooseTarget(name), treeOf(source.node), { format, compressionLevel, unrepresentable, metadata }, { signal, onProgress }))
   }
   const radio = (group: string, label: string, isChosen: boolean, choose: () => void) => (
     <label><input type="radio" name={group} checked={isChosen} onChange={choose} /> {label}</label>
@@ -75,9 +94,10 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
             {LEVELS.map(([level, label]) => radio('save-level', label, compressionLevel === level, () => setLevel(level)))}
           </fieldset>
         )}
+        {typeof fit === 'string' && <p class="bad" role="alert">{visibleText(fit)}</p>}
         {format === 'safetensors' && (fit === undefined
           ? <p class="quiet">Looking for what safetensors cannot hold...</p>
-          : typeof fit === 'string' ? <p class="bad" role="alert">{visibleText(fit)}</p> : fit.count > 0 && (
+          : typeof fit === 'object' && fit.count > 0 && (
             <fieldset disabled={isRunning} class="save-lost">
               <legend>{counted(fit.count, 'value')} that safetensors cannot hold</legend>
               <ul tabIndex={0} aria-label="The first of them">
@@ -88,6 +108,7 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
               {radio('save-lost', 'leave them out', unrepresentable === 'drop', () => setUnrepresentable('drop'))}
             </fieldset>
           ))}
+        {source?.isOfNames && <p class="quiet">Parts of names with dots are saved as they are shown: as a tree.</p>}
         {hasMetadata && (
           <p><label><input type="checkbox" checked={isMetadataKept} disabled={isRunning} onChange={({ currentTarget }) => keepMetadata(currentTarget.checked)} /> Keep the file's metadata</label></p>
         )}
@@ -107,7 +128,7 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
         <p class="toolbar">
           {isRunning
             ? <button type="button" onClick={task.cancel}>Cancel</button>
-            : <button type="submit" class="main" disabled={format === 'safetensors' && typeof fit !== 'object'}>Save</button>}
+            : <button type="submit" class="main" disabled={!source || (format === 'safetensors' && typeof fit !== 'object')}>Save</button>}
           <button type="button" onClick={() => dialog.current!.close()}>{isRunning ? 'Cancel and close' : 'Close'}</button>
         </p>
       </form>

@@ -36,13 +36,11 @@ export async function save(choose: () => Promise<Target | undefined>, tree: unkn
 }
 
 async function saveTo(target: Target, tree: unknown, { format, compressionLevel, unrepresentable, metadata }: SaveSettings, options: RunOptions): Promise<Saved> {
-  const { signal } = options
   const sink: Target['write'] = (piece) => target.write(piece)
   try {
     const { length, dropped } = format === 'espalier'
       ? { length: await writeTo(tree, sink, { ...options, metadata, compressionLevel }), dropped: { count: 0 } }
       : await writeSafetensors(tree, sink, { ...options, metadata, unrepresentable })
-    signal?.throwIfAborted()
     await target.finish(length)
     return { name: target.name, bytes: length, dropped: dropped.count }
   } catch (error) {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { labelled, open, tensor, write, writeSafetensors } from 'espalier'
+import { labelled, open, planSafetensors, tensor, write, writeSafetensors } from 'espalier'
 import { native } from './support/native.mjs'
 import { golden } from './support.mjs'
 
@@ -95,4 +95,16 @@ test('damage in what is read is an error', async () => {
   const checkpoint = await open(file)
   await assert.rejects(written(checkpoint.root), { code: 'chunk_corrupt', path: 'b' })
   assert.ok((await written({ a: checkpoint.get('a') })).length > 1_600_000)
+})
+
+test('a plan says what would be left out, and reads nothing', async () => {
+  const bytes = await write({ a: numbers(700_000), step: 3, lr: [0.1] })
+  const file = await open(bytes)
+  const { bytesFetched } = file.meter
+  const planned = await planSafetensors(file.root, { unrepresentable: 'drop' })
+  assert.equal(file.meter.bytesFetched, bytesFetched)
+  assert.deepEqual(planned.dropped.first.map(({ path }) => path), ['step', 'lr', 'lr/0'])
+  const { length, dropped } = await written(file.root, { unrepresentable: 'drop' })
+  assert.deepEqual(planned, { length, dropped })
+  await assert.rejects(planSafetensors(file.root), { code: 'unrepresentable' })
 })

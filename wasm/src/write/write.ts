@@ -123,7 +123,7 @@ async function makeEspalier(
   tree: unknown,
   options: WriteOptions,
   begin: (length: number) => void,
-  take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
+  take: Take,
 ): Promise<number> {
   const { compressionLevel = 0, carry = true } = options
   if ((compressionLevel | 0) !== compressionLevel) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
@@ -140,11 +140,23 @@ async function makeEspalier(
  * @throws EspalierError those of writeTo(); unrepresentable, with the key path of the first value that such a file cannot hold;
  *   name_collision if two tensors would have one name
  */
-export async function writeSafetensors(
+export function writeSafetensors(
   tree: unknown,
   sink: (piece: WrittenPiece) => void | Promise<void>,
   options: SafetensorsOptions = {},
 ): Promise<WrittenSafetensors> {
+  return makeSafetensors(tree, options, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
+}
+
+/**
+ * What writeSafetensors() would write, without reading a tensor: with 'drop', what it would leave out.
+ * @throws EspalierError what writeSafetensors() throws before its first piece
+ */
+export function planSafetensors(tree: unknown, options: SafetensorsOptions = {}): Promise<WrittenSafetensors> {
+  return makeSafetensors(tree, options, undefined)
+}
+
+async function makeSafetensors(tree: unknown, options: SafetensorsOptions, take: Take | undefined): Promise<WrittenSafetensors> {
   const { unrepresentable = 'error' } = options
   const policy = UNREPRESENTABLE.indexOf(unrepresentable)
   if (policy < 0) throw errorFromCode('invalid_argument', "unrepresentable is 'error', 'drop' or 'metadata'")
@@ -160,9 +172,12 @@ export async function writeSafetensors(
     }
     dropped = { count: told(0), first }
   }
-  const { length } = await make(tree, options, plan, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
+  const { length } = await make(tree, options, plan, () => {}, take)
   return { length, dropped }
 }
+
+/** Takes a piece of the file, which is the core's: a copy of it may be kept. */
+type Take = (bytes: Uint8Array, offset: number) => void | Promise<void>
 
 /** Where the plan's answer lies, behind those of other calls. */
 const DETAILS = 512
@@ -173,7 +188,8 @@ async function make(
   /** Lays the file out, and leaves its length and number of pieces at DETAILS. */
   plan: (core: Core, write: number) => void,
   begin: (length: number) => void,
-  take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
+  /** Without it, nothing is read or made. */
+  take: Take | undefined,
 ): Promise<{ readonly length: number; readonly end: number }> {
   const { signal, onProgress } = options
   signal?.throwIfAborted()
@@ -186,6 +202,7 @@ async function make(
   plan(core, write)
   const total = readSize(core.view, core.out + DETAILS)
   const count = core.view.getUint32(core.out + DETAILS + 8, true)
+  if (!take) return { length: total, end: total }
   begin(total)
   const pieces = new Pieces(core, write, count, builder.sources, signal)
   core.produce = (source, number, isStored, offset, out, length) =>

@@ -1,9 +1,22 @@
 // What is around the pane: the divider and the path, loaded after the tree.
+import { useState } from 'preact/hooks'
+import { canBeSaved } from '../save/plan'
+import { lazy } from '../ui/lazy'
 import { Divider } from './divider'
 import './frame.css'
 import { PathBar, type PathBarProps } from './path-bar'
 
-/** Both, as cells of the page's grid. */
-export function Frame(props: PathBarProps) {
-  return <><Divider /><PathBar {...props} /></>
+const SaveDialog = lazy(async () => (await import('../save/save-dialog')).SaveDialog)
+
+/** Both, as cells of the page's grid, and the dialog that saves what is selected. */
+export function Frame(props: Omit<PathBarProps, 'onSave'>) {
+  const { file, selected } = props
+  const [saving, setSaving] = useState<number>()
+  return (
+    <>
+      <Divider />
+      <PathBar {...props} onSave={canBeSaved(file.outline.node(selected)) ? () => setSaving(selected) : undefined} />
+      {saving !== undefined && <SaveDialog file={file} item={saving} onClose={() => setSaving(undefined)} />}
+    </>
+  )
 }

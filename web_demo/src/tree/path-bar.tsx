@@ -10,6 +10,8 @@ export interface PathBarProps {
   onSelect(node: number): void
   /** Called to show the tree on a narrow page, which shows either the tree or the pane. */
   onBack(): void
+  /** Called to save the selection as a file; undefined if it cannot be one. */
+  readonly onSave: (() => void) | undefined
 }
 
 /** Steps of a deep path that are shown. */
@@ -17,7 +19,7 @@ const FIRST = 2
 const LAST = 8
 
 /** The bar above the pane. */
-export function PathBar({ file: { outline }, selected, onSelect, onBack }: PathBarProps) {
+export function PathBar({ file: { outline }, selected, onSelect, onBack, onSave }: PathBarProps) {
   const steps: number[] = []
   for (let at: number | undefined = selected; at !== undefined; at = outline.parent(at)) steps.unshift(at)
   const isCut = steps.length > FIRST + LAST
@@ -35,6 +37,7 @@ export function PathBar({ file: { outline }, selected, onSelect, onBack }: PathB
           </li>
         ))}
       </ol>
+      {onSave && <button type="button" class="save-as" onClick={onSave}>Save as…</button>}
     </nav>
   )
 }

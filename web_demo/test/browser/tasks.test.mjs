@@ -127,7 +127,7 @@ inEachBrowser((kind, browser) => {
     const user = new User(page)
     await user.click('header button', /^Copy link$/)
     await page.waitForFunction(() => window.copied.length === 1)
-    assert.match(await page.evaluate(() => window.copied[0]), /#url=example\.espalier&key=model$/)
+    assert.match(await page.evaluate(() => window.copied[0]), /#url=example\.espalier&digest=[0-9a-f]{12}&key=model$/)
     user.took(1)
     await page.close()
   })

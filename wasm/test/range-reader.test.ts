@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { EspalierError } from '../src/errors.js'
 import { RangeReader, type Meter } from '../src/fetch/range-reader.js'
+import { RequestCache } from '../src/fetch/request-cache.js'
 import { BlobSource } from '../src/source/blob-source.js'
 import { HttpSource } from '../src/source/http-source.js'
+import type { SharedTask } from '../src/source/shared-task.js'
 import type { ByteRange } from '../src/fetch/plan.js'
 import type { Source } from '../src/source/source.js'
 import { AdversarialServer, someBytes } from './support/adversarial-server.js'
@@ -212,6 +214,19 @@ describe('The cache', () => {
     const reader = new RangeReader(source)
     for (const [offset, length] of [[50, 10], [0, 100], [52, 38]] as const) await reader.readOne(at(offset, length))
     assert.deepEqual(source.asked, ['50+10', '0+100'])
+  })
+
+  it('looks at few of many requests', () => {
+    const cache = new RequestCache(64 * MiB)
+    let looks = 0
+    const add = (begin: number, end: number) => cache.add({ file: 0, begin, end, task: { result: new Promise(() => {}), get isDead() { return looks++, false } } as unknown as SharedTask<Uint8Array> })
+    // The index of a file is a long one, and many tensors are short.
+    add(0, 100_000)
+    for (let i = 2000; i > 0; i--) add(100_000 + 64 * i, 100_000 + 64 * i + 16)
+    const spans = Array.from({ length: 4000 }, (_, i) => cache.find([at(100_000 + 32 * (i + 2), 16)])[0]?.begin)
+    assert.deepEqual(spans, Array.from({ length: 4000 }, (_, i) => (i % 2 === 0 ? 100_000 + 32 * (i + 2) : undefined)))
+    assert.equal(cache.find([at(99_000, 1000)])[0]?.begin, 0)
+    assert.equal(looks, 2001)
   })
 
   it('is not emptied by what it cannot hold', async () => {

@@ -8,9 +8,9 @@ export interface CachedRequest extends Span {
 }
 
 interface Entry extends CachedRequest {
-  lastUse: number
-  // Whether its bytes have arrived and count.
-  isKept: boolean
+  isGone: boolean
+  // The last end of all entries of its file up to this one.
+  reach: number
 }
 
 // The minimum size that a request counts, so that many small ones cannot make look-ups slow.
@@ -24,34 +24,35 @@ export class RequestCache {
   readonly #capacity: number
   // Sorted by file, and by `begin` within each.
   #entries: Entry[] = []
+  // Those whose bytes have arrived and count, in the order of their last use.
+  readonly #kept = new Set<Entry>()
   #bytes = 0
-  #uses = 0
 
   constructor(capacity: number) {
     this.#capacity = capacity
   }
 
-  /** For each of `ranges`, which must be sorted by file and offset, a request that covers it, if there is one. */
+  /** For each of `ranges`, a request that covers it, if there is one. */
   find(ranges: readonly ByteRange[]): (CachedRequest | undefined)[] {
-    let next = 0
-    let best: Entry | undefined
     return ranges.map(({ file = 0, offset, length }) => {
-      if (best?.file !== file) best = undefined
-      // Among the requests that begin early enough, the one that ends last.
-      for (let entry; (entry = this.#entries[next]) && isBefore(entry, file, offset); next++) {
-        if (entry.file === file && !entry.task.isDead && entry.end > (best?.end ?? 0)) best = entry
+      // Backwards from those that begin early enough, until none ends late enough: reads of many small tensors would otherwise
+      // look at all requests each time.
+      for (let i = this.#firstAfter(file, offset) - 1; this.#reach(file, i) >= offset + length; i--) {
+        const entry = this.#entries[i]!
+        if (entry.end < offset + length || entry.task.isDead) continue
+        if (this.#kept.delete(entry)) this.#kept.add(entry)
+        return entry
       }
-      if (!best || best.end < offset + length) return undefined
-      best.lastUse = ++this.#uses
-      return best
+      return undefined
     })
   }
 
   /** Adds a request that has just been started. */
   add(request: CachedRequest): void {
-    const entry = { ...request, lastUse: ++this.#uses, isKept: false }
-    const at = this.#entries.findIndex((other) => !isBefore(other, entry.file, entry.begin))
-    this.#entries.splice(at < 0 ? this.#entries.length : at, 0, entry)
+    const entry = { ...request, isGone: false, reach: 0 }
+    const at = this.#firstAfter(entry.file, entry.begin)
+    this.#entries.splice(at, 0, entry)
+    this.#updateReach(at)
     entry.task.result.then(
       () => this.#keep(entry),
       () => this.#remove(entry),
@@ -60,26 +61,59 @@ export class RequestCache {
 
   /** Removes all requests. */
   clear(): void {
+    for (const entry of this.#entries) entry.isGone = true
     this.#entries = []
+    this.#kept.clear()
     this.#bytes = 0
   }
 
+  /** The place of the first entry that begins after a byte. */
+  #firstAfter(file: number, offset: number): number {
+    let [low, high] = [0, this.#entries.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (isBefore(this.#entries[middle]!, file, offset)) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  /** The last end of all entries of a file up to the one at `i`; -1 without any. */
+  #reach(file: number, i: number): number {
+    const entry = this.#entries[i]
+    return entry?.file === file ? entry.reach : -1
+  }
+
+  /** After a change of the entries from `at` on. */
+  #updateReach(at: number): void {
+    for (let i = at; i < this.#entries.length; i++) {
+      const entry = this.#entries[i]!
+      const reach = Math.max(this.#reach(entry.file, i - 1), entry.end)
+      if (i > at && entry.reach === reach) return
+      entry.reach = reach
+    }
+  }
+
   #keep(entry: Entry): void {
-    if (!this.#entries.includes(entry)) return
+    if (entry.isGone) return
     // A request too large to stay must not evict the others first.
     if (charge(entry) > this.#capacity) return this.#remove(entry)
-    entry.isKept = true
+    this.#kept.add(entry)
     this.#bytes += charge(entry)
-    while (this.#bytes > this.#capacity) {
-      const kept = this.#entries.filter((other) => other.isKept)
-      const oldest = kept.reduce((a, b) => (b.lastUse < a.lastUse ? b : a))
+    for (const oldest of this.#kept) {
+      if (this.#bytes <= this.#capacity) return
+      this.#kept.delete(oldest)
       this.#bytes -= charge(oldest)
       this.#remove(oldest)
     }
   }
 
   #remove(entry: Entry): void {
-    this.#entries = this.#entries.filter((other) => other !== entry)
+    if (entry.isGone) return
+    entry.isGone = true
+    const at = this.#entries.indexOf(entry, this.#firstAfter(entry.file, entry.begin - 1))
+    this.#entries.splice(at, 1)
+    this.#updateReach(at)
   }
 }
 

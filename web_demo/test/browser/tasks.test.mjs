@@ -67,8 +67,9 @@ class User {
 }
 
 inEachBrowser((kind, browser) => {
-  const openFiles = async (...files) => {
-    const page = await browser.visit('#files')
+  const openFiles = (...files) => openAt(1280, ...files)
+  const openAt = async (width, ...files) => {
+    const page = await browser.visit('#files', { width })
     await page.waitForSelector('main')
     await drop(page, files)
     await tree(page)
@@ -131,4 +132,40 @@ inEachBrowser((kind, browser) => {
     user.took(1)
     await page.close()
   })
+
+  for (const width of [1440, 390]) {
+    test(`what is wrong, what changed, and since when, at ${width} pixels`, async () => {
+      const twoAtMost = ({ clicks, keys }) => assert.ok(clicks <= 2 && keys === 0, `${clicks} clicks and ${keys} keystrokes`)
+      const [sick, wrong] = await openAt(width, ['ill.espalier', ill])
+      // A phone shows the tree or a pane.
+      if (width < 760) await wrong.click('[role=row] .label', /^state$/)
+      await wrong.click('[role=tab]', /^Health \(1\)/)
+      await said(sick, '.finding-group', /1 of 4,096 elements is NaN, the first at \[3, 5\]/)
+      twoAtMost(wrong)
+      await wrong.click('.finding-group button', /^Show it$/)
+      await said(sick, '.tensor-marked', /^NaN$/)
+      assert.equal(await sick.$eval('.tensor-marked', ({ title }) => title), '[3, 5]')
+      await sick.close()
+
+      const [pair, changed] = await openAt(width, ['yesterday.espalier', yesterday], ['today.espalier', today])
+      await changed.click('header button', /^Compare$/)
+      await pair.waitForSelector('.ranking [data-path]')
+      const row = await pair.$eval('.ranking [data-path] .elided', (path) => ({ text: path.textContent, isWhole: path.parentElement.scrollWidth <= path.parentElement.clientWidth }))
+      assert.deepEqual(row, { text: 'self_attn/q_proj/weight', isWhole: true })
+      twoAtMost(changed)
+      await pair.close()
+
+      const steps = [yesterday, yesterday, ill, ill].map((file, i) => ({ name: `step-${10 * (i + 1)}.espalier`, file }))
+      for (const { name, file } of steps) browser.site.made.set(`/since/${name}`, file)
+      browser.site.made.set('/since/files.json', Buffer.from(JSON.stringify(steps.map(({ name, file }) => ({ name, url: name, size: file.length })))))
+      const run = await browser.visit('#run=since/files.json', { width })
+      const since = new User(run)
+      await said(run, '.run-bar-bad, .run-bad-steps', /NaN or Inf at steps.*30.*40/)
+      await said(run, '.run-table tbody tr:not(.run-group) th', /^model\/layers\/3\/self_attn\/q_proj\/weight/)
+      await since.click('.run-bad-steps button', /30$/)
+      await said(run, '.run-step output', /^30$/)
+      twoAtMost(since)
+      await run.close()
+    })
+  }
 })

@@ -70,6 +70,20 @@ try {
   await choose(page, 'weight')
   await page.waitForSelector('.tensor-histogram svg')
   await shoot('phone')
+  // What is wrong, what changed, and since when.
+  for (const [width, height, suffix] of [[1440, 900, ''], [390, 844, '-phone']]) {
+    await show('#url=example.espalier&tab=health', width, height)
+    await press(page, 'Examine the tensors')
+    await page.waitForSelector('.verdict')
+    await shoot(`health${suffix}`)
+    if (suffix === '') continue
+    await show('#url=example.espalier&url=example-step-120.espalier&tab=diff', width, height)
+    await page.waitForFunction(() => document.querySelector('.ranking .swatch') && !document.querySelector('.diff .progress'))
+    await shoot(`diff${suffix}`)
+    await page.goto(site.url('/#run=example-run.json&row=model/layers/8/weight&step=120'))
+    await said(page, '.run-bar [role=status]', /^3 checkpoints read/)
+    await shoot(`run${suffix}`)
+  }
 } finally {
   await close()
   await site.stop()

@@ -736,7 +736,7 @@ ESPALIER_ABI Status espalier_write_plan(Write* write, std::int32_t level, std::u
 ESPALIER_ABI Status espalier_write_plan_safetensors(Write* write, std::uint32_t unrepresentable,
                                                     std::uint64_t* length, std::uint32_t* pieces);
 /// Value `i` of those that a safetensors file leaves out: its path, and what it is in place of a
-/// message. Returns how many there are of them, of which the first are told.
+/// message. Returns their number, and describes the first.
 ESPALIER_ABI std::uint32_t espalier_write_dropped(Write* write, std::uint32_t i, Failure* out);
 /// The bytes of sources that piece `i` is made of. Valid until the next call of this function.
 ESPALIER_ABI Status espalier_write_needs(Write* write, std::uint32_t i, WriteNeeds* out);

@@ -72,8 +72,8 @@ Result<const CurlFunctions*> curl_functions() {
   if (!is_found) {
     return fail(
         ErrorCode::kInvalidArgument,
-        "URLs are read with this system's libcurl, of which there is none, or one older than "
-        "7.80; install it (Debian: libcurl4), or download the file first");
+        "reading URLs needs libcurl 7.80 or later, which this system does not have; install it "
+        "(Debian: libcurl4), or download the file first");
   }
   [[maybe_unused]] static const CURLcode is_ready = functions.global_init(CURL_GLOBAL_DEFAULT);
   return &functions;

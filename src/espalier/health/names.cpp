@@ -41,12 +41,12 @@ bool is_same(std::string_view segment, std::string_view word) {
   });
 }
 
+}  // namespace
+
 bool is_one_of(std::string_view segment, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
                      [&](std::string_view word) { return is_same(segment, word); });
 }
-
-}  // namespace
 
 std::string unescaped(std::string_view path) {
   std::string name;

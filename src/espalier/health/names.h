@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,10 @@ bool is_scale_name(std::string_view path);
 
 /// The last segment.
 std::string_view last_segment(std::string_view path);
+
+/// Whether a segment is one of these words, which are in lower case; letters of ASCII match in
+/// either case.
+bool is_one_of(std::string_view segment, std::initializer_list<std::string_view> words);
 
 /// "a/b" for "a~1b", as key paths escape a '/' in a key.
 std::string unescaped(std::string_view path);

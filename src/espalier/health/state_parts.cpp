@@ -20,18 +20,6 @@ constexpr std::size_t kMostMirrors = 4;
 // Segments of a path that are looked at. A hostile path has thousands.
 constexpr std::size_t kMostSegments = 64;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool is_word(std::string_view text, std::string_view word) {
-  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
-                    [](char a, char b) { return lower(a) == b; });
-}
-
-bool is_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return is_word(text, word); });
-}
-
 // "optimizer", "Optimizer_0", "critic_optim", "opt_state", "gen_opt"; not "optics", nor "opt-125m",
 // which is a model.
 bool names_optimizer(std::string_view segment) {
@@ -39,10 +27,11 @@ bool names_optimizer(std::string_view segment) {
     const std::size_t end = std::min(segment.find('_'), segment.size());
     const std::string_view word = segment.substr(0, end);
     segment.remove_prefix(std::min(end + 1, segment.size()));
-    if (is_any(word, {"optimizer", "optimizers", "optimiser", "optimisers", "optim", "optims"})) {
+    if (is_one_of(word,
+                  {"optimizer", "optimizers", "optimiser", "optimisers", "optim", "optims"})) {
       return true;
     }
-    if (is_word(word, "opt") && (segment.empty() || is_any(segment, {"state", "states"}))) {
+    if (is_one_of(word, {"opt"}) && (segment.empty() || is_one_of(segment, {"state", "states"}))) {
       return true;
     }
   }
@@ -51,8 +40,8 @@ bool names_optimizer(std::string_view segment) {
 
 // What people call the averages that they write themselves, beside the weights.
 bool names_average(std::string_view segment) {
-  return is_any(segment,
-                {"m", "v", "mu", "nu", "mom", "moment", "momentum", "moments", "velocity"});
+  return is_one_of(segment,
+                   {"m", "v", "mu", "nu", "mom", "moment", "momentum", "moments", "velocity"});
 }
 
 bool is_number(std::string_view segment) {
@@ -79,11 +68,10 @@ struct Segment {
 
 std::vector<Segment> segments_of(std::string_view path) {
   std::vector<Segment> found;
-  for (std::size_t begin = 0; begin < path.size() && found.size() < kMostSegments;) {
-    const std::size_t end = std::min(path.find_first_of("/.", begin), path.size());
-    if (end > begin) found.push_back({begin, end});
-    begin = end + 1;
-  }
+  for_each_segment(path, [&](std::string_view segment) {
+    const auto begin = static_cast<std::size_t>(segment.data() - path.data());
+    if (found.size() < kMostSegments) found.push_back({begin, begin + segment.size()});
+  });
   return found;
 }
 

@@ -43,7 +43,7 @@ export class BytesReader {
 
   /**
    * Returns the bytes of each of `asked`, checked as read() checks them; those of files are not checked. Do not write to
-   * them: they may be a part of what the reader caches. Of a tensor that is stored contiguously, only the chunks with these bytes are fetched, all of them together.
+   * them: they may be a part of what the reader caches. For a contiguous tensor, only the chunks with these bytes are fetched, all of them together.
    * @throws EspalierError those of Tensor.read()
    */
   async read(asked: readonly BytesOf[], signal?: AbortSignal): Promise<Uint8Array[]> {
@@ -149,7 +149,7 @@ export class BytesReader {
       return out
     }
     const bytes = read()
-    // Whoever waits for it hears of it.
+    // The caller that awaits it gets the error.
     bytes.catch(() => {})
     return { begin, end, bytes }
   }

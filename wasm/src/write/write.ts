@@ -83,7 +83,7 @@ export interface WrittenPiece {
  */
 export async function write(tree: unknown, options: WriteOptions = {}): Promise<Uint8Array> {
   let file: Uint8Array | undefined
-  // Of a compressed file, the length is known at the end.
+  // The length of a compressed file is known only at the end.
   const pieces: WrittenPiece[] = []
   const allocate = (length: number): Uint8Array => {
     try {

@@ -290,7 +290,7 @@ inEachBrowser((kind, browser) => {
     await (await page.$('.wanted input')).uploadFile(new URL('../../public/example.espalier', import.meta.url).pathname)
     await isSelected(page, 'weight')
     await page.waitForFunction(() => !document.querySelector('.wanted, .problem'))
-    assert.equal(await page.$eval('.tensor-pane [role=tab][aria-selected=true]', ({ textContent }) => textContent), 'Values')
+    await said(page, '.tensor-pane [role=tab][aria-selected=true]', /^Values$/)
     // The address has another file now.
     await page.goto('about:blank')
     await page.goto(browser.site.url('/#url=example-step-120.espalier&digest=0123456789ab'))

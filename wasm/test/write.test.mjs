@@ -152,6 +152,21 @@ test('a byte order mark is part of a key, of any length', async () => {
   assert.equal((await open(await write(long))).root.value, long)
 })
 
+test('the head of a value ends at a character, and says how long the value is', async () => {
+  const text = 'aä€𝄞'.repeat(1000)
+  const ckpt = await open(await write({ text, bytes: bytes(new Uint8Array(1000).fill(7)), big: 2n ** 80n, int: 2 ** 40, none: null, list: [1] }))
+  const head = (path, most) => ckpt.get(path).valueHead(most)
+  for (const [most, value] of [[0, ''], [1, 'a'], [2, 'a'], [3, 'aä'], [5, 'aä'], [6, 'aä€'], [9, 'aä€'], [10, 'aä€𝄞'], [10_000, text], [10_001, text]]) {
+    assert.deepEqual(head('text', most), { value, bytes: 10_000 }, `${most} bytes`)
+  }
+  assert.deepEqual(head('bytes', 3), { value: Uint8Array.of(7, 7, 7), bytes: 1000 })
+  assert.deepEqual(head('bytes', 1000).value, ckpt.get('bytes').value)
+  assert.deepEqual(head('big', 10), { value: undefined, bytes: 11 }, 'a part of an integer is another one')
+  assert.deepEqual(head('big', 11), { value: 2n ** 80n, bytes: 11 })
+  for (const path of ['int', 'none', 'list']) assert.deepEqual(head(path, 0), { value: ckpt.get(path).value, bytes: 0 })
+  for (const most of [-1, 0.5, NaN, '3', undefined]) assert.throws(() => head('text', most), { code: 'invalid_argument' })
+})
+
 test('sizes that numbers do not hold are an error of opening, not of whoever asks later', async () => {
   const opened = async (shape) => open(await write({ a: tensor({ dtype: 'u8', shape }), b: Uint8Array.of(1) }))
   await assert.rejects(opened([2 ** 31, 2 ** 31]), { code: 'limit_exceeded', path: 'a' })

@@ -1,7 +1,7 @@
 // A node of the tree.
 import { findChild, findMatches, findPath, parentOf, pathOf } from '../core/find.js'
 import { DTYPES, type DType, type Kind } from '../core/names.js'
-import { keyOf, keysBelow, labelOf, nodeInfo, valueOf, type Key, type NodeInfo, type Scalar } from '../core/nodes.js'
+import { keyOf, keysBelow, labelOf, nodeInfo, valueHeadOf, valueOf, type Key, type NodeInfo, type Scalar, type ValueHead } from '../core/nodes.js'
 import { totalsByDType, totalsOf, type DTypeTotals, type Totals } from '../core/totals.js'
 import { errorFromCode } from '../errors.js'
 import { checkNumber } from '../source/source.js'
@@ -80,6 +80,14 @@ export class Node {
    */
   get value(): Scalar | undefined {
     return valueOf(this.#opened.tree, this.id)
+  }
+
+  /**
+   * The value, of a string or bytes at most the first `most` bytes: a preview of a value of many MiB takes no longer than one of a few.
+   * @throws EspalierError invalid_argument unless `most` is a whole number from 0 on
+   */
+  valueHead(most: number): ValueHead {
+    return valueHeadOf(this.#opened.tree, this.id, checkNumber(most, 'the number of bytes'))
   }
 
   /** The number of children. */

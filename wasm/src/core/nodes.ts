@@ -1,6 +1,7 @@
 // Describes a node of a tree: its kind, key, label and value.
+import type { Core } from './core.js'
 import { KINDS, type Kind } from './names.js'
-import { NODE_FIELD, readInt64, readKeys, readNode, readText } from './records.js'
+import { NODE_FIELD, readInt64, readKeys, readNode, readText, type TextAt } from './records.js'
 import type { Tree } from './tree.js'
 
 /** A node without its key, label and value, which are read on demand. */
@@ -71,15 +72,36 @@ export function labelOf(tree: Tree, id: number): string | undefined {
 
 /** The value of a node; undefined for containers and tensors. */
 export function valueOf(tree: Tree, id: number): Scalar | undefined {
+  return valueHeadOf(tree, id, Infinity).value
+}
+
+/** A value, of a long one the beginning alone. */
+export interface ValueHead {
+  /** Undefined for containers and tensors, and for a bigint that is longer than was asked for. */
+  readonly value: Scalar | undefined
+  /** Of the whole value in the file: UTF-8 of a string, bytes, and digits of a bigint; 0 for other kinds. */
+  readonly bytes: number
+}
+
+/** The value of a node without what lies beyond its first `most` bytes. A character that they cut is left out. */
+export function valueHeadOf(tree: Tree, id: number, most: number): ValueHead {
   const { core } = tree
   const [view, at] = described(tree, id)
-  const node = readNode(view, at)
-  const text = readText(view, at + NODE_FIELD.value)
-  switch (KINDS[node.kind]) {
+  const { at: begin, length: bytes } = readText(view, at + NODE_FIELD.value)
+  const kind = KINDS[readNode(view, at).kind] as Kind
+  let length = Math.min(bytes, most)
+  if (length < bytes && kind === 'bigint') return { value: undefined, bytes }
+  // The bytes 10xxxxxx go on with a character.
+  if (length < bytes && kind === 'string') while (length > 0 && (core.bytes[begin + length]! & 0xc0) === 0x80) length--
+  return { value: scalarAt(core, view, at, kind, { at: begin, length }), bytes }
+}
+
+function scalarAt(core: Core, view: DataView, at: number, kind: Kind, text: TextAt): Scalar | undefined {
+  switch (kind) {
     case 'null':
       return null
     case 'bool':
-      return node.boolean
+      return readNode(view, at).boolean
     case 'int64':
       return readInt64(view, at + NODE_FIELD.bits)
     case 'float64':

@@ -1,7 +1,9 @@
 // Totals of a container by dtype; for the root, facts about the file.
-import { useMemo } from 'preact/hooks'
-import type { DTypeTotals, Totals } from 'espalier'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { DTypeTotals, Node, Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
+import { runInTurns, type Work } from '../data/slices'
+import { LARGE } from '../tree/outline'
 import { formatBytes, formatExact } from '../ui/format'
 
 /** Totals of an item that is not a tensor. */
@@ -10,7 +12,14 @@ export function Summary({ file, item }: { file: OpenFile; item: number }) {
   const node = outline.node(item)
   const isWhole = item === outline.tops[0]
   const byDType = useMemo(() => [...outline.totalsByDType(item)].sort((a, b) => b.bytes - a.bytes), [checkpoint, item])
-  const ties = useMemo(() => node.tensors().length - sumOf(byDType, 'tensors'), [byDType])
+  const [ties, setTies] = useState(0)
+  useEffect(() => {
+    const stop = new AbortController()
+    const tensors = sumOf(byDType, 'tensors')
+    setTies(0)
+    runInTurns(countPlaces(node, tensors), stop.signal).then((places) => setTies(places - tensors), () => {})
+    return () => stop.abort()
+  }, [byDType])
 
   return (
     <section class="summary">
@@ -27,6 +36,18 @@ export function Summary({ file, item }: { file: OpenFile; item: number }) {
       {ties > 0 && <p class="quiet">Tied tensors count once: {formatExact(ties)} more {ties === 1 ? 'place names' : 'places name'} one of these.</p>}
     </section>
   )
+}
+
+/** How many places below a node have a tensor, if about `tensors` have one: of many, a piece at a time. */
+function* countPlaces(node: Node, tensors: number): Work<number> {
+  if (tensors <= LARGE) return node.tensors().length
+  let places = 0
+  for (const child of node.children) {
+    if (child.tensor) places++
+    else if (child.size > 0) places += yield* countPlaces(child, child.totals.tensors)
+    yield 0
+  }
+  return places
 }
 
 function sumOf(rows: readonly DTypeTotals[], field: keyof Totals): number {

@@ -1,11 +1,14 @@
 // Small values on one line, as Python would write them.
 import type { Node } from 'espalier'
+import { formatBytes } from '../ui/format.js'
 import { visibleText } from '../ui/visible.js'
 
 /** Children of a container on one line. */
 const MOST = 8
 /** Characters of a string on one line. */
 const CLIP = 80
+/** Bytes of a value that are read for one line: a character has at most 4. A longer integer than that is no line. */
+const HEAD = 4 * CLIP + 4
 const DEPTH = 2
 
 const BRACKETS: { readonly [kind: string]: readonly [open: string, close: string] } = {
@@ -21,11 +24,11 @@ export function numberText(value: number | bigint, isFloat: boolean): string {
   return isFloat && /^-?\d+$/.test(text) ? `${text}.0` : text
 }
 
-/** Bytes in hex, at most `most` of them. */
-export function bytesText(bytes: Uint8Array, most: number): string {
+/** The first bytes in hex, of `length` in all. */
+export function bytesText(first: Uint8Array, length: number): string {
   let text = ''
-  for (const byte of bytes.subarray(0, most)) text += byte.toString(16).padStart(2, '0')
-  return bytes.length > most ? `${text}…` : text
+  for (const byte of first) text += byte.toString(16).padStart(2, '0')
+  return length > first.length ? `${text}…` : text
 }
 
 /**
@@ -33,8 +36,9 @@ export function bytesText(bytes: Uint8Array, most: number): string {
  * @param depth the number of container levels to write
  */
 export function inlineText(node: Node, depth = DEPTH): string {
-  const { kind, value, tensor } = node
+  const { kind, tensor } = node
   if (tensor) return `${tensor.dtype} [${tensor.shape.join(', ')}]${tensor.isPlaceholder ? ' (placeholder)' : ''}`
+  const { value, bytes } = node.valueHead(HEAD)
   switch (kind) {
     case 'null':
       return 'None'
@@ -42,6 +46,7 @@ export function inlineText(node: Node, depth = DEPTH): string {
       return value ? 'True' : 'False'
     case 'int64':
     case 'bigint':
+      if (value === undefined) return `an integer of ${formatBytes(bytes)}`
       return numberText(value as number | bigint, false)
     case 'float64':
       return numberText(value as number, true)
@@ -55,8 +60,8 @@ export function inlineText(node: Node, depth = DEPTH): string {
       return `"${visibleText(text.slice(0, CLIP)).replaceAll('"', '\\"')}${text.length > CLIP ? '…' : ''}"`
     }
     case 'bytes': {
-      const bytes = value as Uint8Array
-      return `${bytes.length} ${bytes.length === 1 ? 'byte' : 'bytes'}${bytes.length > 0 ? ` ${bytesText(bytes, 16)}` : ''}`
+      const first = (value as Uint8Array).subarray(0, 16)
+      return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}${bytes > 0 ? ` ${bytesText(first, bytes)}` : ''}`
     }
     default:
       return containerText(node, depth)
@@ -89,5 +94,5 @@ export function isInline(node: Node): boolean {
 }
 
 function isLongString(node: Node): boolean {
-  return node.kind === 'string' && (node.value as string).length > 24
+  return node.kind === 'string' && (node.valueHead(HEAD).value as string).length > 24
 }

@@ -1,5 +1,5 @@
 // The contents of the grid, row by row.
-import type { Totals } from 'espalier'
+import type { Node, Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
 import { partClass } from '../ui/families'
 import type { HashState } from '../verify/hash-states'
@@ -134,7 +134,7 @@ export function describe(file: OpenFile, id: number, name: string, part: string)
   return {
     name: visible(name),
     path: visible(node.path),
-    note: isContainer ? formatCount(totals?.tensors ?? node.size) : preview(node.value),
+    note: isContainer ? formatCount(totals?.tensors ?? node.size) : preview(node),
     kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
     isRun: false,
     part,
@@ -165,10 +165,12 @@ function numberText(number: number): string {
   return Object.is(number, -0) ? '-0' : String(number)
 }
 
-function preview(value: unknown): string {
-  if (value === undefined) return ''
+function preview(node: Node): string {
+  // A row is drawn often, and a value may have many MiB.
+  const { value, bytes } = node.valueHead(4 * MOST_SHOWN)
+  if (value === undefined) return bytes > 0 ? `an integer of ${formatBytes(bytes)}` : ''
   if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, MOST_SHOWN))) + (value.length > MOST_SHOWN ? ' …' : '')
-  if (value instanceof Uint8Array) return formatBytes(value.length)
+  if (value instanceof Uint8Array) return formatBytes(bytes)
   if (typeof value === 'object' && value !== null) {
     const { re, im } = value as { re: number; im: number }
     return `${numberText(re)} + ${numberText(im)}i`

@@ -9,7 +9,9 @@ export function* sortedPositions(keys: readonly (string | number)[], isDown: boo
   const { length } = keys
   const sign = isDown ? -1 : 1
   const compare = (a: number, b: number): number => (keys[a]! < keys[b]! ? -sign : keys[a]! > keys[b]! ? sign : a - b)
-  let from = Uint32Array.from(keys, (_, i) => i)
+  // Not Uint32Array.from(), which takes 80 ms for a million.
+  let from = new Uint32Array(length)
+  for (let i = 0; i < length; i++) from[i] = i
   for (let begin = 0; begin < length; begin += PIECE) {
     from.subarray(begin, begin + PIECE).sort(compare)
     yield begin / length / 2

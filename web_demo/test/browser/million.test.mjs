@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { write } from 'espalier'
-import { focused, inEachBrowser, redrawn, said, tree } from './support/page.mjs'
+import { choose, focused, inEachBrowser, press, redrawn, said, tree } from './support/page.mjs'
 
 const COUNT = 1_000_000
 const ROW = 28
@@ -62,6 +62,22 @@ inEachBrowser((kind, browser) => {
     await said(page, '.filter output', /^[\d,]+ found$/)
     // Numbers of six digits that contain 77777, and 77777 itself.
     await said(page, '.filter output', /^19 found$/)
+    await page.close()
+  })
+
+  test('of many tied tensors, and of a value of many MiB, the page says how many and how long', async () => {
+    const tied = new Float32Array(1)
+    const layer = (_, i) => ({ own: new Float32Array(1), tied, list: [tied, i] })
+    const flat = Array.from({ length: 5000 }, (_, i) => (i % 10 ? new Float32Array(1) : tied))
+    browser.site.made.set('/large.espalier', await write({ layers: Array.from({ length: 3000 }, layer), flat, text: '𝄞'.repeat(3_000_000) }))
+    const page = await browser.visit('#url=large.espalier')
+    await tree(page)
+    await said(page, '.summary', /Tied tensors count once: 6,499 more places name one of these/)
+    await choose(page, 'text')
+    await press(page, 'Show the first 100,000 characters, of 11.4 MiB')
+    const shown = await page.$eval('.state-long', ({ textContent }) => textContent)
+    assert.equal(shown, `${'𝄞'.repeat(50_000)}…`, 'a character of two units counts as two')
+    assert.deepEqual(page.faults, [])
     await page.close()
   })
 })

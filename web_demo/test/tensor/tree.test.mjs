@@ -1,7 +1,7 @@
 // The map, and values of the state as text.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { complex, float, labelled, open, tensor, tuple, write } from 'espalier'
+import { bytes, complex, float, labelled, open, tensor, tuple, write } from 'espalier'
 import { branchesOf, largest } from '../../build/map/branches.js'
 import { layOut, neighbour, placeChildren } from '../../build/map/icicle-layout.js'
 import { Slices } from '../../build/map/time-slices.js'
@@ -50,6 +50,11 @@ test('values on one line', async () => {
   assert.deepEqual(
     ['none', 'yes', 'int', 'float', 'small', 'big', 'z', 'betas', 'one', 'set', 'empty', 'text', 'many', 'nested'].map(text),
     ['None', 'True', '3', '3.0', '1e-8', String(2n ** 80n), '0.5-2j', '(0.9, 0.999)', '(1,)', '{1, "a"}', 'set()', '"a\\"b\\n"', '[0, 1, 2, 3, 4, 5, 6, 7, … 12 more]', '[[[1 item]]]'],
+  )
+  const long = await opened({ text: 'é'.repeat(1000), bytes: bytes(new Uint8Array(1000).fill(171)), int: 2n ** 4000n })
+  assert.deepEqual(
+    ['text', 'bytes', 'int'].map((path) => inlineText(long.get(path))),
+    [`"${'é'.repeat(80)}…"`, `1000 bytes ${'ab'.repeat(16)}…`, 'an integer of 501 B'],
   )
   assert.ok(isInline(ckpt.get('betas')) && isInline(ckpt.get('int')) && !isInline(ckpt.get('dict')) && !isInline(ckpt.get('many')))
 })

@@ -106,6 +106,8 @@ if(EMSCRIPTEN)
   target_compile_definitions(espalier_zlib PRIVATE Z_TESTW=0)
   target_compile_options(espalier_zlib PRIVATE -fno-lto -w)
   set_source_files_properties("${staged_zlib}/inffast.c" PROPERTIES COMPILE_OPTIONS -O2)
+  # Their sources have the same names for different things.
+  set_target_properties(espalier_zstd espalier_zstd_encoder espalier_zlib PROPERTIES UNITY_BUILD OFF)
   add_library(ZLIB::ZLIB ALIAS espalier_zlib)
   return()
 endif()

@@ -2,6 +2,9 @@
 if(NOT EMSCRIPTEN)
   return()
 endif()
+# A unit of several sources reads their headers once; the modules have the same size.
+set(CMAKE_UNITY_BUILD ON)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 set(CMAKE_C_FLAGS_RELEASE "-Oz -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
 # Emscripten lets -Oz inline nothing by default, and one such copy of a function serves the fast files, too.

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kMostMessages = 65'536;
 constexpr std::size_t kMostContinuations = 4096;
 // What the header of an array has room for, as h5py and Keras write it.
-constexpr std::uint64_t kUsualHeaderBytes = 320;
+constexpr std::uint64_t kUsualObjectHeaderBytes = 320;
 
 struct Block {
   ByteSpan bytes;
@@ -21,7 +21,7 @@ class HeaderReader {
   explicit HeaderReader(Hdf5Reading& reading) : reading_(reading) {}
 
   std::vector<Hdf5Message> run(std::uint64_t address) {
-    const ByteSpan begin = reading_.at(address, 16, kUsualHeaderBytes);
+    const ByteSpan begin = reading_.at(address, 16, kUsualObjectHeaderBytes);
     if (begin.empty()) return {};
     if (as_text(begin).starts_with("OHDR")) {
       begin_second(address);

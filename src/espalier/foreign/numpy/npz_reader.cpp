@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 // What the header of nearly every array fits into; NumPy pads most to 128 bytes.
-constexpr std::uint64_t kUsualHeaderBytes = 256;
+constexpr std::uint64_t kUsualNpyHeaderBytes = 256;
 
 std::string_view key_of(const ZipEntry& entry) {
   return entry.name.substr(0, entry.name.size() - kSuffix.size());
@@ -46,7 +46,7 @@ Result<bool> NpzReader::step(ZipArchive& archive) {
       members_.reserve(entries.size());
       for (std::uint32_t i = 0; i < entries.size(); ++i) {
         if (entries[i].is_folder()) continue;
-        members_.push_back({.entry = i, .ticket = archive.want(i, kUsualHeaderBytes)});
+        members_.push_back({.entry = i, .ticket = archive.want(i, kUsualNpyHeaderBytes)});
       }
       stage_ = Stage::kFronts;
       return false;

@@ -59,12 +59,12 @@ class TwoFileMachine : public OpeningMachine {
     return {};
   }
 
-  std::span<const Extent> needs() const override {
+  std::span<const espalier::Extent> needs() const override {
     if (!opener_) return {&kHeader, 1};
-    return whole_ ? std::span<const Extent>() : opener_->needs();
+    return whole_ ? std::span<const espalier::Extent>() : opener_->needs();
   }
 
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
+  Result<void> feed(const espalier::Extent& extent, ByteSpan bytes) override {
     if (!opener_) {
       const auto header = decode_header(bytes, options_.limits, ~std::uint64_t{0});
       if (!header) return propagate(header);
@@ -119,7 +119,7 @@ class TwoFileMachine : public OpeningMachine {
   }
 
  private:
-  static constexpr Extent kHeader = {0, 0, kHeaderBytes};
+  static constexpr espalier::Extent kHeader = {0, 0, kHeaderBytes};
 
   OpenOptions options_;
   std::optional<Opener> opener_;

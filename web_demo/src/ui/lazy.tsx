@@ -16,7 +16,7 @@ export async function loadParts(): Promise<void> {
   // One after the other: what is looked at meanwhile comes first. Whatever fails is tried again when it is shown.
   // A part may add further ones to the list.
   for (const load of parts) await load().catch(() => {})
-  await preload().catch(() => {})
+  await preload(undefined, { writing: true }).catch(() => {})
 }
 
 /** A component that is loaded when it is first shown. */

@@ -62,13 +62,15 @@ inEachBrowser((kind, browser) => {
     })
   }
 
-  test('without a network, once the page is there: files open, and each pane', async () => {
+  test('without a network, once the page is there: files open, and each pane', async (t) => {
     const site = await Site.start()
+    // A server that listens keeps a run that failed before it was stopped from ending.
+    t.after(() => site.stop())
     const page = await browser.visit('#url=example.espalier')
     await page.goto(site.url('/'))
     await tree(page)
-    // All parts of the page and of the library come by themselves, but for workers, key maps and writing.
-    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|core-map|writer)-/.test(name))
+    // All parts of the page and of the library come by themselves, but for workers and key maps.
+    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|core-map)-/.test(name))
     const isThere = (name) => page.waitForFunction((name) => performance.getEntriesByType('resource').some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0), {}, name)
     await Promise.all(awaited.map((name) => isThere(name).catch(({ message }) => assert.fail(`${name} does not come: ${message}`))))
     await site.stop()
@@ -80,6 +82,13 @@ inEachBrowser((kind, browser) => {
     // Large enough for a worker, which cannot be fetched now.
     await drop(page, [golden('chunks')])
     await said(page, '.files .is-current', /chunks/)
+    await page.evaluate(() => {
+      delete window.showSaveFilePicker
+      URL.createObjectURL = (blob) => ((window.savedBytes = blob.size), '#')
+    })
+    await press(page, 'Save as…')
+    await press(page, 'Save', '.save')
+    await page.waitForFunction(() => window.savedBytes > 0)
     await drop(page, [['broken.espalier', Buffer.from('nothing')]])
     await said(page, '[role=alert]', /broken\.espalier cannot be opened/)
     assert.deepEqual(page.faults, [])

@@ -241,6 +241,8 @@ export function App() {
     setRunShown(false)
     setTab('diff')
     showPane(true)
+    // The button that was pressed is gone.
+    setTimeout(focusPane)
   }
   useShortcuts({
     '/': () => {
@@ -249,6 +251,9 @@ export function App() {
     },
     '?': () => setKeysShown(true),
   })
+  const fileList = useRef<HTMLUListElement>(null)
+  // The list scrolls on a narrow page.
+  useEffect(() => fileList.current?.querySelector('.is-current')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [current, isRunShown, files.files.length])
   // On a narrow page, what a link names is in the pane.
   const isPaneShown = part === 'pane' || (part === '' && (tab !== 'node' || isOfKey))
   const problem = failure ?? listProblem
@@ -264,7 +269,7 @@ export function App() {
         <h1 class="brand"><a href="./">Espalier</a></h1>
         <OpenBar served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} />
         {(files.files.length > 0 || run) && (
-          <ul class="files" aria-label="Open files">
+          <ul ref={fileList} class="files" aria-label="Open files">
             {run && (
               <li class={isRunShown ? 'is-current' : ''}>
                 <button type="button" class="plain" aria-current={isRunShown} onClick={() => {

@@ -32,7 +32,7 @@ export function OtherDifferences({ differences, label, names, shown, onSelect }:
                 <th scope="row" title={visible(path)}>
                   {here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}><ElidedPath path={path} /></button> : <ElidedPath path={path} />}
                 </th>
-                <td>{WORDS[change]}{isTransposed(difference) && ' (transposed?)'}</td>
+                <td>{WORDS[change]}{isTransposed(difference) && <>{' '}<span class="whole">(transposed?)</span></>}</td>
                 <td>{before && <Short text={inShort(before)} />}</td>
                 <td>{after && <Short text={inShort(after)} />}</td>
               </tr>

@@ -33,8 +33,13 @@ const COLUMNS = [
   { order: 'max', name: 'max |Δ|', title: 'Sort by the largest change of an element' },
 ] as const
 
-/** So many rows in all are shown at once; of more, only the first layer is open. */
+/** So many rows in all are shown at once. Of more, the first layer is open, and those behind it that stand out. */
 const FEW = 30
+/** Layers that are open then, and the rows of each that are listed: what changed most is in view. */
+const MOST_OPEN = 4
+const FIRST_ROWS = 3
+/** Times the median, from which on a layer stands out. */
+const OUTSTANDING = 5
 /** Layers, and rows of a layer, that are listed at first and added by "more". */
 const PAGE = 100
 
@@ -80,7 +85,8 @@ export function RankedTable({ parts, order, shown, onOrder, onSelect, onMeasure 
               {isShown && layers.slice(0, most).map((layer, k) => (
                 <LayerRows
                   key={layer.path} layer={layer} median={median} shown={shown} onSelect={onSelect} onMeasure={onMeasure}
-                  isOpen={isOpen.get(`${part} ${layer.path}`) ?? (rows <= FEW || k === 0)}
+                  isOpen={isOpen.get(`${part} ${layer.path}`) ?? (rows <= FEW || k === 0 || (k < MOST_OPEN && standsOut(layer, median)))}
+                  first={rows <= FEW || isOpen.has(`${part} ${layer.path}`) ? PAGE : FIRST_ROWS}
                   onOpen={(open) => toggle(`${part} ${layer.path}`, open)}
                 />
               ))}
@@ -101,13 +107,20 @@ function rowsIn({ layers }: Part): number {
   return layers.reduce((sum, layer) => sum + layer.rows.length, 0)
 }
 
-function LayerRows({ layer, median, isOpen, onOpen, shown, onSelect, onMeasure }: {
+function standsOut({ deltas }: Layer, median: number | undefined): boolean {
+  return deltas !== undefined && (deltas.notComparable > 0 || (median !== undefined && deltas.relative >= OUTSTANDING * median))
+}
+
+function LayerRows({ layer, median, isOpen, first, onOpen, shown, onSelect, onMeasure }: {
   layer: Layer
   median: number | undefined
   isOpen: boolean
+  /** Rows that are listed at first. */
+  first: number
   onOpen: (isOpen: boolean) => void
 } & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
-  const [listed, setListed] = useState(PAGE)
+  const [more, setMore] = useState(0)
+  const listed = first + more
   const { path, rows, deltas, isPartial } = layer
   return (
     <tbody>
@@ -123,7 +136,7 @@ function LayerRows({ layer, median, isOpen, onOpen, shown, onSelect, onMeasure }
       </tr>
       {isOpen && rows.slice(0, listed).map((row) => <TensorRow key={row.pair.key} row={row} layer={path} median={median} shown={shown} onSelect={onSelect} onMeasure={onMeasure} />)}
       {isOpen && rows.length > listed && (
-        <tr><td colSpan={COLUMNS.length}><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(rows.length)} tensors</td></tr>
+        <tr><td colSpan={COLUMNS.length}><button type="button" onClick={() => setMore(more + PAGE)}>Show more</button> of {formatExact(rows.length)} tensors</td></tr>
       )}
     </tbody>
   )

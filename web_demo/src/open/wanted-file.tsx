@@ -25,8 +25,8 @@ export function WantedFileNote({ wanted: { name, digest, given }, onFiles, onDis
       {given
         ? <>
             <b>{visible(given.name)} is another file than the link names.</b> Its digest is {given.digest === undefined ? 'unknown' : <code>{given.digest}</code>},
-            and that of {visible(name)} is <code>{digest}</code>. What the link shows may be elsewhere in it.{' '}
-            <button type="button" onClick={onDismiss}>Go on with it</button>{' '}
+            and the link is to {given.name === name ? 'one' : visible(name)} with <code>{digest}</code>. What the link shows may be elsewhere in it.{' '}
+            <button type="button" onClick={onDismiss}>Keep this file</button>{' '}
           </>
         : <>
             <b>The link shows {visible(name)}, which cannot be loaded here.</b> {digest !== undefined && <>Its digest begins with <code>{visible(digest)}</code>. </>}

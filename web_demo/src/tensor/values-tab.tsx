@@ -32,6 +32,8 @@ export function ValuesTab({ tensor, view, onView, place, onPlace, onJump }: {
   const page = planPage(layout, view, Math.min(place.row, rows - 1), Math.min(place.column, columns - 1), columnsFor(tensor))
   const wanted = JSON.stringify([view, page])
   useEffect(() => task.start((signal) => readPage(tensor, layout, view, page, signal)), [wanted])
+  // On a narrow page it may be a column that is out of sight.
+  useEffect(() => table.current?.querySelector('.tensor-marked')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [task.value, place.marked])
   const height = page.rows.stop - page.rows.start
   const width = page.columns.stop - page.columns.start
   const move = (down: number, across: number): void => onPlace({

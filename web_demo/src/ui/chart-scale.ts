@@ -27,7 +27,7 @@ export function linearTicks(low: number, high: number, wanted: number): number[]
   if (!(step > 0)) return [low]
   const ticks: number[] = []
   // Multiply whole numbers: adding steps accumulates rounding errors.
-  for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 50; i++) ticks.push(i * step)
+  for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 50; i++) ticks.push(i * step || 0)
   return ticks
 }
 

@@ -24,7 +24,7 @@ export function Keys({ onClose }: { onClose: () => void }) {
   useEffect(() => dialog.current!.showModal(), [])
   return (
     <dialog ref={dialog} class="keys" aria-labelledby="keys-title" onClose={onClose}>
-      <h2 id="keys-title">Keys</h2>
+      <h2 id="keys-title" tabIndex={-1} autofocus>Keys</h2>
       {KEYS.map(([where, keys]) => (
         <section>
           <h3>{where}</h3>

@@ -169,6 +169,8 @@ inEachBrowser((kind, browser) => {
     await press(page, 'Compare')
     await said(page, '#panel-diff [role=status]', /changed|differ/)
     await hash(page, '#url=example.espalier&url=example-step-120.espalier&tab=diff')
+    // The button is gone, and the focus is not.
+    await page.waitForFunction(() => document.activeElement.id === 'panel-diff')
     browser.site.made.set('/files.json', Buffer.from('[]'))
     assert.deepEqual(page.faults, [])
     await page.close()
@@ -275,7 +277,7 @@ inEachBrowser((kind, browser) => {
     assert.equal(await page.$eval('.filter input[type=search]', ({ value }) => value), 'wei')
     assert.equal(await page.$eval('[aria-sort=descending]', ({ textContent }) => textContent), 'Bytes')
     assert.deepEqual(await violations(page), [])
-    await press(page, 'Go on with it')
+    await press(page, 'Keep this file')
     await page.waitForFunction(() => !document.querySelector('.wanted'))
     assert.deepEqual(page.faults, [])
     await page.close()

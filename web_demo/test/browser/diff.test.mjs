@@ -178,6 +178,28 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('of many layers, those that stand out are open, at what changed most', async () => {
+    const value = (later, layer, name) => Float32Array.from({ length: 64 }, (_, i) => {
+      if (later && layer === 7 && name === 'd' && i === 5) return NaN
+      return Math.sin(i + layer) * (later ? (layer === 9 && name === 'e' ? 8 : 1.001) : 1)
+    })
+    const state = (later) => ({ layers: Array.from({ length: 12 }, (_, layer) => Object.fromEntries([...'abcde'].map((name) => [name, value(later, layer, name)]))) })
+    for (const [name, later] of [['many-before', false], ['many-after', true]]) browser.site.made.set(`/${name}.espalier`, await write(state(later)))
+    const page = await visit('many-before.espalier', 'many-after.espalier')
+    await measured(page)
+    const paths = async () => (await ranked(page)).map(([path]) => path)
+    const shown = await paths()
+    assert.deepEqual([shown.length, shown[0], shown[3]], [6, 'layers/7/d', 'layers/9/e'])
+    assert.ok(shown.slice(0, 3).every((path) => path.startsWith('layers/7/')) && shown.slice(3).every((path) => path.startsWith('layers/9/')))
+    await press(page, 'Show more', '.ranking tbody:nth-of-type(1)')
+    await page.waitForFunction(() => document.querySelectorAll('.ranking [data-path]').length === 8)
+    // What one opens oneself is listed whole.
+    await page.evaluate(() => [...document.querySelectorAll('.ranking .layer button')].find((button) => button.textContent.startsWith('layers/3')).click())
+    await page.waitForFunction(() => document.querySelectorAll('.ranking [data-path]').length === 13)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
   test('long paths keep their end at any width, and show all when focused', async () => {
     const page = await visit('long-before.espalier', 'long-after.espalier')
     await measured(page)

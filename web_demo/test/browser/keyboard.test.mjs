@@ -63,6 +63,7 @@ inEachBrowser((kind, browser) => {
     await page.keyboard.press('?')
     await page.waitForSelector('dialog[open]')
     assert.match(await page.$eval('dialog', (dialog) => dialog.innerText), /filter the tree by name/)
+    assert.equal(await page.$eval('dialog', ({ scrollTop }) => scrollTop), 0, 'it begins at its beginning')
     assert.deepEqual(await violations(page), [])
     await page.keyboard.press('Escape')
     await page.waitForFunction(() => !document.querySelector('dialog'))

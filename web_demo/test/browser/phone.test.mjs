@@ -1,6 +1,7 @@
 // Narrow pages: nothing beyond the edge, little above the file, names that can be read, and targets for a finger.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { tensor, write } from 'espalier'
 import { inEachBrowser, redrawn, said, tree, violations } from './support/page.mjs'
 
 const HEIGHT = 844
@@ -74,6 +75,21 @@ inEachBrowser((kind, browser) => {
       })
     }
   }
+
+  test('what is asked for is in view: an element far to the right, and the name of the file', async () => {
+    const wide = tensor({ dtype: 'f32', shape: [200, 64], data: Float32Array.from({ length: 200 * 64 }, (_, i) => (i === 137 * 64 + 21 ? NaN : Math.sin(i))) })
+    browser.site.made.set('/wide.espalier', await write({ wide }))
+    const page = await browser.visit('#url=example.espalier&url=example-step-120.espalier&url=wide.espalier&key=wide&view=values&at=137/21', { width: 390 })
+    const isInView = (selector, within) => page.waitForFunction((selector, within) => {
+      const [cell, outside] = [document.querySelector(selector), document.querySelector(within)].map((element) => element?.getBoundingClientRect())
+      return cell && cell.left >= outside.left && cell.right <= outside.right
+    }, {}, selector, within)
+    await said(page, '.tensor-marked', /^NaN$/)
+    await isInView('.tensor-marked', 'body')
+    await isInView('.files .is-current', '.files')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
 
   test('what a narrow page hides is a press away', async () => {
     const page = await browser.visit('#url=example.espalier', { width: 390 })

@@ -7,6 +7,9 @@
 #include "../support/memory_file.h"
 #include <doctest/doctest.h>
 
+#include "espalier/health/segment_trail.h"
+#include "espalier/walker.h"
+
 namespace espalier {
 namespace {
 
@@ -61,6 +64,47 @@ TEST_CASE("Segments that name an optimizer, and no others") {
                            "encoder.mu.w", "model.trace.w", "coptimizer.w"}) {
     CHECK_MESSAGE(part_of_flat(name, weight()) == "weights", name);
   }
+}
+
+TEST_CASE(
+    "A trail says of a path what it says of it alone, and tails are equal where their texts are") {
+  const Value same = Value::dict({{"b.c", weight()}, {"d", Value::list({weight(), weight()})}});
+  Value deep = weight();
+  for (int i = 0; i < 70; ++i) deep = Value::dict({{i % 2 == 0 ? "a.b" : "c", std::move(deep)}});
+  const auto file =
+      testing::write_file(Value::dict({{"opt", same},
+                                       {"x/y", same},
+                                       {"z", Value::dict({{"opt", same}, {"", same}})},
+                                       {"deep", deep}}));
+  REQUIRE(file);
+  const auto checkpoint = testing::open_file(*file);
+  REQUIRE(checkpoint);
+  SegmentTrail trail;
+  std::vector<std::uint64_t> tails;
+  std::uint64_t other = 0;
+  std::size_t visited = 0;
+  for (Walker walk(checkpoint->state()); walk.next(); ++visited) {
+    trail.enter(walk.depth(), walk.path());
+    SegmentTrail alone;
+    alone.enter(0, walk.path());
+    const auto segments = trail.segments();
+    REQUIRE(segments.size() == alone.segments().size());
+    CHECK(segments.size() <= SegmentTrail::kMost);
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      CHECK(segments[i].path == alone.segments()[i].path);
+      CHECK(trail.tail(i) == alone.tail(i));
+    }
+    const std::string path(walk.path());
+    if (path == "opt/d/0") other = trail.tail(0);
+    if (path == "opt/d/1") tails.push_back(trail.tail(0));
+    if (path == "x~1y/d/1") tails.push_back(trail.tail(1));
+    if (path == "z/opt/d/1") tails.push_back(trail.tail(1));
+  }
+  CHECK(visited == 93);
+  REQUIRE(tails.size() == 3);
+  CHECK(tails[0] == tails[1]);
+  CHECK(tails[0] == tails[2]);
+  CHECK(tails[0] != other);
 }
 
 TEST_CASE("What training does not learn") {

@@ -41,3 +41,15 @@ test('names from a file are no markup in it', async () => {
   assert.equal(table.length, 4)
   assert.equal(new Set(table.map((line) => line.replaceAll('\\|', '').split('|').length)).size, 1, 'each row has as many cells')
 })
+
+test('of very many findings it has the first ones, with short links, and says how many there are', async () => {
+  globalThis.location = new URL('https://page.example/viewer/')
+  const key = 'k'.repeat(9000)
+  const checkpoint = await open(await write({ [key]: Array.from({ length: 1003 }, () => Float32Array.of(NaN, 1)), short: Float32Array.of(NaN, 1) }))
+  const made = reportOf({ name: 'x', url: 'https://data.example/x', map: undefined, checkpoint }, await checkpoint.examine(), new Date(0))
+  delete globalThis.location
+  const [{ findings, more }] = made.groups
+  assert.deepEqual([findings.length, more], [1000, 4])
+  assert.ok(findings.every(({ link }) => link.length < 1000))
+  assert.ok(htmlOf(made).includes('<li>and 4 more</li>') && markdownOf(made).includes('\n- and 4 more\n'))
+})

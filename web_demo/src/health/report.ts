@@ -1,5 +1,5 @@
 // A report on a file: what was found, and the figures of its tensors, as a page or as Markdown that needs nothing else.
-import type { Examination, Severity, TensorSurvey } from 'espalier'
+import type { Examination, Severity } from 'espalier'
 import { formatLink } from '../data/link'
 import type { OpenFile } from '../data/open-file'
 import { counted, formatBytes, formatExact } from '../ui/format'
@@ -23,7 +23,7 @@ export interface Report {
   readonly name: string
   readonly facts: readonly (readonly [name: string, value: string])[]
   readonly verdict: string
-  readonly groups: readonly { readonly severity: Severity; readonly rule: string; readonly title: string; readonly findings: readonly ReportedFinding[] }[]
+  readonly groups: readonly { readonly severity: Severity; readonly rule: string; readonly title: string; readonly findings: readonly ReportedFinding[]; readonly more: number }[]
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
   /** What the table does not have. */
@@ -32,15 +32,19 @@ export interface Report {
 
 /** Rows of the table: a report of a million tensors would open in no browser. */
 const MOST_ROWS = 10_000
+/** Findings of a rule. Paths may be long. */
+const MOST_FINDINGS = 1000
 
 /** Makes the report of an examination. @param now when it is made */
 export function reportOf(file: Pick<OpenFile, 'name' | 'url' | 'map' | 'checkpoint'>, { findings, surveys, unexamined, bytes }: Examination, now: Date): Report {
   const { checkpoint, url, map } = file
-  const surveyOf = new Map(surveys.map((survey) => [survey.tensor.path, survey]))
+  // A path is made anew each time that it is asked for.
+  const named = surveys.map((survey) => [survey.tensor.path, survey] as const)
+  const surveyOf = new Map(named)
   const code = checkpoint.notes.filter(({ kind }) => kind === 'code')
   const ill = new Set(findings.map(({ path }) => path))
   // What was found first, for the table may not hold all.
-  const ordered = [...surveys.filter(({ tensor }) => ill.has(tensor.path)), ...surveys.filter(({ tensor }) => !ill.has(tensor.path))]
+  const ordered = [...named.filter(([path]) => ill.has(path)), ...named.filter(([path]) => !ill.has(path))]
   const beyond = [
     ordered.length > MOST_ROWS && `${counted(ordered.length - MOST_ROWS, 'more tensor')} without a finding.`,
     unexamined.length > 0 && `${counted(unexamined.length, 'tensor')} not examined: ${unexamined.slice(0, 20).map(({ tensor }) => visible(tensor.path)).join(', ')}${unexamined.length > 20 ? ', and more' : ''}.`,
@@ -63,11 +67,13 @@ export function reportOf(file: Pick<OpenFile, 'name' | 'url' | 'map' | 'checkpoi
     groups: [
       ...(code.length === 0 ? [] : [{
         severity: 'fault' as const, rule: 'code', title: 'Would run when the file is loaded',
-        findings: code.map(({ path, message }) => ({ path: visible(path), text: visible(message), link: undefined })),
+        findings: code.slice(0, MOST_FINDINGS).map(({ path, message }) => ({ path: visible(path), text: visible(message), link: undefined })),
+        more: Math.max(0, code.length - MOST_FINDINGS),
       }]),
       ...[...byRule(findings)].map(([rule, group]) => ({
         severity: group[0]!.severity, rule, title: TITLES[rule],
-        findings: group.map((finding) => {
+        more: Math.max(0, group.length - MOST_FINDINGS),
+        findings: group.slice(0, MOST_FINDINGS).map((finding) => {
           const { path, other, text } = finding
           const link = url === undefined || map !== undefined ? undefined : pageAt(formatLink({ files: [{ url, key: path }], fields: linkTo(finding, surveyOf.get(path)) }))
           return { path: visible(path), text: `${visible(text)}${other === undefined ? '' : ` ${visible(other)}`}`, link }
@@ -75,7 +81,7 @@ export function reportOf(file: Pick<OpenFile, 'name' | 'url' | 'map' | 'checkpoi
       })),
     ],
     head: ['Tensor', ...COLUMNS.map(({ name }) => name)],
-    rows: ordered.slice(0, MOST_ROWS).map((survey: TensorSurvey) => [visible(survey.tensor.path), ...COLUMNS.map((column) => column.text(survey))]),
+    rows: ordered.slice(0, MOST_ROWS).map(([path, survey]) => [visible(path), ...COLUMNS.map((column) => column.text(survey))]),
     beyond: beyond.join(' '),
   }
 }
@@ -109,10 +115,10 @@ export function htmlOf({ name, facts, verdict, groups, head, rows, beyond }: Rep
 ${facts.map(([fact, value]) => `<dt>${escaped(fact)}</dt><dd>${escaped(value)}</dd>`).join('\n')}
 </dl>
 <h2>Findings</h2>
-${groups.length === 0 ? '<p>None.</p>' : groups.map(({ severity, rule, title, findings }) => `<section class="${severity}">
+${groups.length === 0 ? '<p>None.</p>' : groups.map(({ severity, rule, title, findings, more }) => `<section class="${severity}">
 <h3>${severity}: ${escaped(title)} (${rule})</h3>
 <ul>
-${items(findings)}
+${items(findings)}${more === 0 ? '' : `\n<li>${moreText(more)}</li>`}
 </ul>
 </section>`).join('\n')}
 <h2>Tensors</h2>
@@ -124,6 +130,10 @@ ${rows.map((row) => cells('td', row)).join('\n')}
 </table></div>
 </html>
 `
+}
+
+function moreText(more: number): string {
+  return `and ${formatExact(more)} more`
 }
 
 function escaped(text: string): string {
@@ -138,9 +148,9 @@ export function markdownOf({ name, facts, verdict, groups, head, rows, beyond }:
     `**${plain(verdict)}**`,
     facts.map(([fact, value]) => `- ${fact}: ${plain(value)}`).join('\n'),
     '## Findings',
-    ...(groups.length === 0 ? ['None.'] : groups.flatMap(({ severity, rule, title, findings }) => [
+    ...(groups.length === 0 ? ['None.'] : groups.flatMap(({ severity, rule, title, findings, more }) => [
       `### ${severity}: ${title} (\`${rule}\`)`,
-      findings.map(({ path, text, link }) => `- ${code(path)}: ${plain(text)}${link === undefined ? '' : ` [Show it](<${link}>)`}`).join('\n'),
+      findings.map(({ path, text, link }) => `- ${code(path)}: ${plain(text)}${link === undefined ? '' : ` [Show it](<${link}>)`}`).join('\n') + (more === 0 ? '' : `\n- ${moreText(more)}`),
     ])),
     '## Tensors',
     ...(beyond === '' ? [] : [plain(beyond)]),

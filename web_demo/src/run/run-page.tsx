@@ -14,6 +14,7 @@ import './run.css'
 import type { SeriesFile } from './series'
 import type { RunSource } from './source'
 import type { StepState } from './survey'
+import { stepName, stepNamed } from './step-name'
 import { useRun } from './use-run'
 
 /** Steps that are named one by one. */
@@ -85,10 +86,10 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
   }
 
   // The last step, until the user chooses one: a new file then moves it on.
-  const wanted = steps.findIndex(({ step }) => String(step) === stepText)
+  const wanted = stepNamed(steps, stepText)
   const at = wanted >= 0 ? wanted : Math.max(0, steps.length - 1)
   const state = steps[at]
-  const setStep = (to: number): void => setStepText(to === steps.length - 1 ? '' : String(steps[to]!.step))
+  const setStep = (to: number): void => setStepText(to === steps.length - 1 ? '' : stepName(steps, to))
 
   // Drawn again only when something in it has changed, and not with each report of the reading.
   const table = useMemo(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isRun, seriesAmong } from '../../build/run/series.js'
+import { stepName, stepNamed } from '../../build/run/step-name.js'
 
 const files = (...paths) => paths.map((path) => ({ path, size: 1, time: 0, input: path, beside: undefined }))
 const found = (...paths) => seriesAmong(files(...paths)).map(({ pattern, files }) => [pattern, files.map(({ path, step }) => [path, step])])
@@ -43,4 +44,12 @@ test('which folders look like runs', () => {
   assert.equal(is('step-1.pt', 'model.pt'), false)
   assert.equal(is('a.pt', 'b.pt', 'c.pt'), false)
   assert.equal(is(), false)
+})
+
+test('each checkpoint of a run has a name of its own, though steps repeat', () => {
+  const steps = [5, 5, 7, 5, 7.5].map((step) => ({ step }))
+  const names = steps.map((_, i) => stepName(steps, i))
+  assert.deepEqual(names, ['5', '5:2', '7', '5:3', '7.5'])
+  assert.deepEqual(names.map((name) => stepNamed(steps, name)), [0, 1, 2, 3, 4])
+  for (const name of ['', '6', '5:4', '5:0', '5:x', ':', '5:-1', '7.50']) assert.equal(stepNamed(steps, name), -1, name)
 })

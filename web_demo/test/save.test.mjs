@@ -1,9 +1,9 @@
 // Saving a part of an open file: names, trees, targets that fail.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { open, tensor, write } from 'espalier'
+import { open, tensor, write, writeSafetensors } from 'espalier'
 import { asStored } from '../build/save/as-stored.js'
-import { canBeSaved, suggestedName, treeOf, whyNot, withEnding } from '../build/save/plan.js'
+import { canBeSaved, firstName, suggestedName, treeOf, whyNot, withEnding } from '../build/save/plan.js'
 import { save } from '../build/save/save.js'
 import { chooseTarget } from '../build/save/target.js'
 
@@ -27,6 +27,27 @@ test('containers and tensors can be saved; a tensor under its name', async () =>
   assert.equal(treeOf(file.get('a')).id, file.get('a').id)
   assert.deepEqual([...treeOf(file.get('a/w')).keys()], ['w'])
   assert.deepEqual([...treeOf(file.get('list/0')).keys()], ['0'])
+})
+
+test('the first name that a safetensors file of a part will have is the one that it has, also with the whole path', async () => {
+  const file = await open(await write(new Map([['layers', [{ n: 1 }, new Map([['mlp', new Map([['n', 2], [7, f32([1])]])]])]], ['a.b', { w: f32([2]) }], ['none', { n: 1 }]])))
+  const namesOf = async (node, isPathKept) => {
+    const pieces = []
+    const { length } = await writeSafetensors(treeOf(node, isPathKept), (piece) => void pieces.push(piece), { unrepresentable: 'drop' })
+    const bytes = new Uint8Array(length)
+    for (const { offset, bytes: piece } of pieces) bytes.set(piece, offset)
+    return [...(await open(bytes)).root.keys()]
+  }
+  for (const [path, short, whole] of [
+    [['layers'], '1.mlp.7', 'layers.1.mlp.7'], [['layers', 1], 'mlp.7', 'layers.1.mlp.7'], [['layers', 1, 'mlp', 7], '7', 'layers.1.mlp.7'], [['a.b'], 'w', 'a.b.w'],
+  ]) {
+    const node = file.get(path)
+    assert.deepEqual([firstName(node), firstName(node, true)], [short, whole])
+    assert.deepEqual([await namesOf(node, false), await namesOf(node, true)], [[short], [whole]])
+  }
+  assert.equal(firstName(file.get('none')), undefined)
+  const alone = await open(await write(f32([1])))
+  assert.deepEqual([firstName(alone.root), firstName(alone.root, true), await namesOf(alone.root, true)], ['tensor', 'tensor', ['tensor']])
 })
 
 /** A stand-in for a chosen file: what happens to it, and what is in it. */

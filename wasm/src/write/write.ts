@@ -38,7 +38,8 @@ export interface WriteOptions extends FileOptions {
 export interface SafetensorsOptions extends FileOptions {
   /**
    * What becomes of values that such a file cannot hold. 'error', the default, refuses them; 'drop' leaves them out; 'metadata' carries the
-   * whole tree in the file's metadata, from which the command line and the libraries restore it exactly; open() shows the tensors alone.
+   * whole tree in the file's metadata, from which `espalier convert` to an Espalier file and `espalier merge` restore it exactly, and
+   * restore_carried() in C++; open(), and the libraries for Python and C, show the tensors alone.
    */
   readonly unrepresentable?: Unrepresentable | undefined
 }

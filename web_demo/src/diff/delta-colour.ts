@@ -9,12 +9,3 @@ export function deltaColour(relative: number): string {
   const share = Math.log(Math.max(relative, LOWEST) / LOWEST) / Math.log(HIGHEST / LOWEST)
   return `color-mix(in oklab, var(--delta-strong) ${Math.round(Math.min(share, 1) * 100)}%, var(--delta-faint))`
 }
-
-/** A relative change for people: '1.2e-5', '0.3%', '∞'. */
-export function formatRelative(relative: number): string {
-  if (relative === Infinity) return '∞'
-  if (relative === 0) return '0'
-  const percent = relative * 100
-  if (percent < 0.01) return relative.toExponential(1)
-  return `${percent >= 1000 ? percent.toExponential(1) : Number(percent.toPrecision(3))}%`
-}

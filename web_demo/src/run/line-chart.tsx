@@ -19,11 +19,14 @@ interface LineChartProps {
   readonly isLog: boolean
   /** Whether each line is drawn as parts of its first value. */
   readonly isRelative?: boolean
+  /** How a value is written. */
+  readonly format?: (value: number) => string
   onStep(at: number): void
 }
 
 /** A line for each tensor, with a mark at each step. A press chooses the nearest step. */
-export function LineChart({ title, lines: given, axis, at, height = 170, isLog, isRelative = false, onStep }: LineChartProps) {
+export function LineChart({ title, lines: given, axis, at, height = 170, isLog, isRelative = false, format, onStep }: LineChartProps) {
+  const textOf = format ?? shortNumber
   const lines = isRelative ? given.map(relative) : given
   const scale = scaleOf(lines, isLog)
   const { width } = axis
@@ -32,12 +35,12 @@ export function LineChart({ title, lines: given, axis, at, height = 170, isLog, 
   const bottom = height - BOTTOM
   const y = (value: number): number => bottom - shareOf(value, low, high, scale.isLog) * (bottom - TOP)
   const ticks = scale.isLog ? logTicks(low, high, 4) : linearTicks(low, high, 4)
-  const labels = isRelative && !scale.isLog ? ticks.map((tick) => percentText(tick - 1)) : tickLabels(ticks).map((label) => (isRelative ? `×${label}` : label))
+  const labels = isRelative && !scale.isLog ? ticks.map((tick) => percentText(tick - 1)) : format ? ticks.map(format) : tickLabels(ticks).map((label) => (isRelative ? `×${label}` : label))
   const note = [isRelative && 'relative to the first step', scale.isLog && 'logarithmic', isLog && !scale.isLog && 'not logarithmic: not all are above 0'].filter(Boolean).join(', ')
   const known = (values: Line['values']): number[] => values.filter((value) => value !== undefined && Number.isFinite(value)) as number[]
   const say = (line: Line): string => {
     const values = known(line.values)
-    const text = (value: number): string => (isRelative ? percentText(value - 1) : shortNumber(value))
+    const text = (value: number): string => (isRelative ? percentText(value - 1) : textOf(value))
     return values.length === 0 ? '' : `${line.run ? 'other run, ' : ''}${line.name} from ${text(values[0]!)} to ${text(values.at(-1)!)}, between ${text(Math.min(...values))} and ${text(Math.max(...values))}`
   }
   return (
@@ -67,7 +70,7 @@ export function LineChart({ title, lines: given, axis, at, height = 170, isLog, 
             <g key={line} class={`run-c${mark} ${run ? 'run-other' : ''}`}>
               <path class="run-line" d={path} />
               {finite.map((value, i) => value !== undefined && (i % every === 0 || (run === 0 && i === at)) && (
-                <path key={i} class="run-mark" d={markAt(mark, xs[i]!, y(value), run === 0 && i === at ? 4.5 : 3)}><title>{`${name}: ${shortNumber(values[i]!)}`}</title></path>
+                <path key={i} class="run-mark" d={markAt(mark, xs[i]!, y(value), run === 0 && i === at ? 4.5 : 3)}><title>{`${name}: ${textOf(values[i]!)}`}</title></path>
               ))}
               {bad.map((is, i) => is && <path key={`bad ${i}`} class="run-bad" d={crossAt(xs[i]!, bottom - 6, 4)}><title>{`${name}: NaN or infinite`}</title></path>)}
             </g>

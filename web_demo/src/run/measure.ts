@@ -23,6 +23,14 @@ export interface Point {
   readonly bad: number
   /** Undefined where a survey has too many to keep. */
   readonly buckets: Buckets | undefined
+  /** Its shape at the step before and now, if they differ: then there is no change to measure. */
+  readonly reshaped?: Reshaped | undefined
+}
+
+/** Another shape than at the step before. */
+export interface Reshaped {
+  readonly before: readonly number[]
+  readonly after: readonly number[]
 }
 
 /** A larger tensor is sampled: this much is a second's work for some hundred tensors. */
@@ -140,7 +148,16 @@ export function pointOf({ elements, shape }: Shaped, values: Values, before: Val
 /** Whether the values of a tensor can be compared with those of another one, element by element. */
 export function isAlike(a: Shaped, b: Shaped): boolean {
   // Slices depend on the type, too.
-  return a.shape.length === b.shape.length && a.shape.every((length, axis) => length === b.shape[axis]) && (a.dtype === b.dtype || (slicesOf(a)[0] === undefined && slicesOf(b)[0] === undefined))
+  return isSameShape(a.shape, b.shape) && (a.dtype === b.dtype || (slicesOf(a)[0] === undefined && slicesOf(b)[0] === undefined))
+}
+
+/** Both shapes of a tensor, if they differ. */
+export function reshapedOf({ shape: after }: Pick<Tensor, 'shape'>, { shape: before }: Pick<Tensor, 'shape'>): Reshaped | undefined {
+  return isSameShape(after, before) ? undefined : { before, after }
+}
+
+function isSameShape(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((length, axis) => length === b[axis])
 }
 
 function bytesOf({ elements, dtype }: Shaped): number {

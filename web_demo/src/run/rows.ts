@@ -3,7 +3,9 @@ import type { StatePart } from 'espalier'
 import { layerOf } from '../data/layer'
 import { PARTS } from '../data/state-part'
 import { sumOf, type Buckets } from './buckets'
-import type { Point } from './measure'
+import { formatShape } from '../ui/format'
+import { visible } from '../ui/visible'
+import type { Point, Reshaped } from './measure'
 import type { StepState } from './survey'
 
 /** Tensors that are shown together, or a metric. */
@@ -29,6 +31,8 @@ export interface Figures {
   readonly bad: number
   readonly elements: number
   readonly read: number
+  /** The tensors that have another shape than at the step before. */
+  readonly reshaped: readonly (Reshaped & { readonly path: string })[]
 }
 
 /** A row with its figures at each step. */
@@ -78,7 +82,7 @@ export function metricRow(name: string): Row {
 export function figuresOf({ path, tensors, isMetric }: Pick<Row, 'path' | 'tensors' | 'isMetric'>, { points, metrics }: Pick<StepState, 'points' | 'metrics'>): Figures | undefined {
   if (isMetric) {
     const value = metrics?.get(path)
-    return value === undefined ? undefined : { norm: value, update: undefined, nan: Number.isNaN(value) ? 1 : 0, inf: Math.abs(value) === Infinity ? 1 : 0, bad: Number.isNaN(value) ? 1 : 0, elements: 1, read: 1 }
+    return value === undefined ? undefined : { norm: value, update: undefined, nan: Number.isNaN(value) ? 1 : 0, inf: Math.abs(value) === Infinity ? 1 : 0, bad: Number.isNaN(value) ? 1 : 0, elements: 1, read: 1, reshaped: [] }
   }
   const found = tensors.flatMap((path) => points?.get(path) ?? [])
   if (found.length === 0) return undefined
@@ -96,6 +100,10 @@ export function figuresOf({ path, tensors, isMetric }: Pick<Row, 'path' | 'tenso
     bad: total(({ bad }) => bad),
     elements: total(({ elements }) => elements),
     read: total(({ read }) => read),
+    reshaped: tensors.flatMap((path) => {
+      const reshaped = points?.get(path)?.reshaped
+      return reshaped ? [{ path, ...reshaped }] : []
+    }),
   }
 }
 
@@ -118,6 +126,19 @@ export function changeOf(figures: readonly (Figures | undefined)[], at: number):
   const first = figures.find((one) => one && Number.isFinite(one.norm))?.norm
   const now = figures[at]?.norm
   return first === undefined || first === 0 || now === undefined || !Number.isFinite(now) ? undefined : (now - first) / Math.abs(first)
+}
+
+/**
+ * That tensors of a row have another shape than at the step before: 'its shape changes at step 600: [256, 64], then [64, 256]'.
+ * @param numbers the steps' own numbers @returns '' if none has
+ */
+export function reshapedText({ path: name }: Pick<Row, 'path'>, figures: readonly (Pick<Figures, 'reshaped'> | undefined)[], numbers: readonly number[]): string {
+  const all = figures.flatMap((one, i) => (one?.reshaped ?? []).map((reshaped) => ({ ...reshaped, step: numbers[i]! })))
+  const [first] = all
+  if (!first) return ''
+  const { path, step, before, after } = first
+  const more = all.length > 1 ? `; and ${all.length - 1} more` : ''
+  return `${path === name ? 'its shape' : `the shape of ${visible(path)}`} changes at step ${step}: ${formatShape(before)}, then ${formatShape(after)}${more}`
 }
 
 /** The order of the rows. Those with NaNs or infinities come first, then the weights; then the largest figure at a step, or the order of the state. */

@@ -3,12 +3,13 @@ import { useMemo } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number'
 import { useWidth } from '../ui/chart-width'
 import { formatExact } from '../ui/format'
+import { formatRelative } from '../ui/format-share'
 import { visible } from '../ui/visible'
 import { stepAxis } from './axis'
 import { HistogramStrip } from './histogram-strip'
 import { LineChart } from './line-chart'
 import { markAt, percentText, type Line } from './lines'
-import { bucketsOf, changeOf, figuresOf, type Figures, type Row } from './rows'
+import { bucketsOf, changeOf, figuresOf, reshapedText, type Figures, type Row } from './rows'
 import { badText } from './run-table'
 import type { StepState } from './survey'
 
@@ -52,6 +53,7 @@ export function RunDetail({ rows, metrics, steps, others, at, scales, onScales, 
   const [first] = rows
   const now = figures[0]![0]![at]
   const one = rows.length === 1
+  const reshaped = reshapedText(first!, figures[0]![0]!, numbers[0]!)
   const badOf = (run: number): readonly boolean[] => figures[0]![run]!.map((figure) => figure !== undefined && figure.bad > 0)
   return (
     <section class="run-detail" aria-labelledby="run-detail-title" ref={frame}>
@@ -60,11 +62,12 @@ export function RunDetail({ rows, metrics, steps, others, at, scales, onScales, 
         {first!.tensors.length > 1 && `${formatExact(first!.tensors.length)} tensors. `}
         {now ? (
           <>
-            At step {steps[at]!.step}: norm {shortNumber(now.norm)}{now.update !== undefined && <>, update {shortNumber(now.update, 3)}</>}
+            At step {steps[at]!.step}: norm {shortNumber(now.norm)}{now.update !== undefined && <>, update {formatRelative(now.update)}</>}
             {now.bad > 0 && <span class="bad">, {badText(now)}</span>}.{' '}
             {now.read < now.elements && <span class="quiet">Estimates from a sample of {formatExact(now.read)} of {formatExact(now.elements)} elements.</span>}
           </>
         ) : <span class="quiet">No figures at step {steps[at]?.step}.</span>}{' '}
+        {reshaped && <span class="run-reshaped">Over the steps, {reshaped}. Where a shape changes, there is no update. </span>}
         <button type="button" onClick={onOpen}>Open it at this step</button>
       </p>
       <div class="toolbar run-scales" role="group" aria-label="Scales of the charts">
@@ -92,7 +95,7 @@ export function RunDetail({ rows, metrics, steps, others, at, scales, onScales, 
         </ul>
       )}
       <LineChart title="Norm ‖W‖" lines={linesOf(0, rows.length, ({ norm }) => norm, true)} axis={axis} at={at} isLog={scales.isLog} isRelative={scales.isRelative} onStep={onStep} />
-      <LineChart title="Update since the step before ‖ΔW‖ / ‖W‖" lines={linesOf(0, rows.length, ({ update }) => update, false)} axis={axis} at={at} height={150} isLog onStep={onStep} />
+      <LineChart title="Update since the step before ‖ΔW‖ / ‖W‖" lines={linesOf(0, rows.length, ({ update }) => update, false)} axis={axis} at={at} height={150} isLog format={formatRelative} onStep={onStep} />
       {metrics.map(({ path }, i) => (
         <LineChart key={path} title={visible(path)} lines={linesOf(rows.length + i, rows.length + i + 1, ({ norm }) => norm, true)} axis={axis} at={at} height={110} isLog={scales.isLog} isRelative={scales.isRelative} onStep={onStep} />
       ))}

@@ -5,6 +5,7 @@ import { counted, formatBytes, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
 import { AgainstPicker, sourceOfAgainst } from './against-picker'
 import { MOST_LINES } from './lines'
+import type { Point } from './measure'
 import { namesOf } from './metrics'
 import { pathFilter } from './row-filter'
 import { figuresOfRows, metricRow, rowsOf, scopesOf, usualScope, type Order, type Row } from './rows'
@@ -59,7 +60,10 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
   const shown = useMemo(() => figuresOfRows(rows.filter(({ path }) => filter.finds(path)), steps), [rows, steps, filter])
   const allMetrics = useMemo(() => namesOf(steps.map(({ metrics }) => metrics)), [steps])
   const metrics = useMemo(() => figuresOfRows(allMetrics.filter(filter.finds).map(metricRow), steps), [allMetrics, steps, filter])
-  const bad = useMemo(() => badSteps(steps), [steps])
+  // NaNs, and infinities that are no mask's.
+  const bad = useMemo(() => stepsWith(steps, (point) => point.bad > 0), [steps])
+  const reshaped = useMemo(() => stepsWith(steps, (point) => point.reshaped !== undefined), [steps])
+  const numbers = useMemo(() => steps.map(({ step }) => step), [steps])
 
   // What the charts have. A row of the link that a step lacks stays in the link.
   const byPath = useMemo(() => new Map(rows.map((row) => [row.path, row])), [rows])
@@ -93,11 +97,11 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
 
   // Drawn again only when something in it has changed, and not with each report of the reading.
   const table = useMemo(
-    () => <RunTable rows={shown} at={at} drawn={drawnPaths} chosen={row?.path} isFull={drawn.length >= MOST_LINES} order={order} onOrder={setOrder} onChoose={choose} onDraw={toggle} />,
+    () => <RunTable rows={shown} numbers={numbers} at={at} drawn={drawnPaths} chosen={row?.path} isFull={drawn.length >= MOST_LINES} order={order} onOrder={setOrder} onChoose={choose} onDraw={toggle} />,
     [shown, at, drawnPaths, row, drawn, order],
   )
   const metricTable = useMemo(
-    () => metrics.length > 0 && <RunTable rows={metrics} at={at} isMetrics drawn={drawnMetrics} chosen={undefined} isFull={false} order={order} onOrder={setOrder} onChoose={toggleMetric} onDraw={toggleMetric} />,
+    () => metrics.length > 0 && <RunTable rows={metrics} numbers={numbers} at={at} isMetrics drawn={drawnMetrics} chosen={undefined} isFull={false} order={order} onOrder={setOrder} onChoose={toggleMetric} onDraw={toggleMetric} />,
     [metrics, at, drawnMetrics, order, allMetrics],
   )
   const detail = useMemo(
@@ -128,16 +132,8 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
         {at > 0 && <button type="button" onClick={() => onCompare([steps[at - 1]!.file, state.file])}>Compare with step {steps[at - 1]!.step}</button>}
         {run.isLive && <button type="button" aria-pressed={!isWatching} onClick={() => setWatching(!isWatching)}>{isWatching ? 'Pause watching' : 'Watch for new files'}</button>}
       </div>
-      {bad.size > 0 && (
-        <div class="run-bar run-bad-steps">
-          <span class="bad">NaN or Inf at {bad.size === 1 ? 'step' : 'steps'}</span>
-          {[...bad].slice(0, MOST_NAMED).map(([i, count]) => (
-            <button key={i} type="button" aria-pressed={i === at} title={`${counted(count, 'tensor')} of step ${steps[i]!.step}`} onClick={() => setStep(i)}>× {steps[i]!.step}</button>
-          ))}
-          {bad.size > MOST_NAMED && <span class="quiet">and {formatExact(bad.size - MOST_NAMED)} more</span>}
-          <span class="quiet">{counted(bad.get(at) ?? [...bad.values()][0]!, 'tensor')}{bad.has(at) ? ' at this step' : ' at the first of them'}; they stand first below</span>
-        </div>
-      )}
+      <StepMarks marked={bad} numbers={numbers} at={at} isBad what="NaN or Inf" note="; they stand first below" onStep={setStep} />
+      <StepMarks marked={reshaped} numbers={numbers} at={at} what="Another shape" note="" onStep={setStep} />
       <div class="run-bar">
         <form role="search" class="run-filter" aria-label="Filter of the run" onSubmit={(event) => event.preventDefault()}>
           <label><span class="unseen">Name or pattern</span><input
@@ -212,6 +208,34 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
   )
 }
 
+interface StepMarksProps {
+  /** How many tensors a step has it of, by its position. */
+  readonly marked: ReadonlyMap<number, number>
+  /** The steps' own numbers. */
+  readonly numbers: readonly number[]
+  readonly at: number
+  readonly what: string
+  readonly isBad?: boolean
+  /** Behind the count of tensors. */
+  readonly note: string
+  onStep(at: number): void
+}
+
+/** A line with the steps that have something; none if no step has it. */
+function StepMarks({ marked, numbers, at, what, isBad = false, note, onStep }: StepMarksProps) {
+  if (marked.size === 0) return null
+  return (
+    <div class={`run-bar run-marked ${isBad ? 'run-bad-steps' : 'run-reshaped-steps'}`}>
+      <span class={isBad ? 'bad' : ''}>{what} at {marked.size === 1 ? 'step' : 'steps'}</span>
+      {[...marked].slice(0, MOST_NAMED).map(([i, count]) => (
+        <button key={i} type="button" aria-pressed={i === at} title={`${counted(count, 'tensor')} of step ${numbers[i]!}`} onClick={() => onStep(i)}>{isBad && '× '}{numbers[i]!}</button>
+      ))}
+      {marked.size > MOST_NAMED && <span class="quiet">and {formatExact(marked.size - MOST_NAMED)} more</span>}
+      <span class="quiet">{counted(marked.get(at) ?? [...marked.values()][0]!, 'tensor')}{marked.has(at) ? ' at this step' : ' at the first of them'}{note}</span>
+    </div>
+  )
+}
+
 /** A sentence for a folder without checkpoints. */
 function emptyText(run: RunSource, files: number, isWatching: boolean): string {
   const name = visible(run.name)
@@ -219,10 +243,10 @@ function emptyText(run: RunSource, files: number, isWatching: boolean): string {
   return `${what}. ${isWatching ? 'A new one appears here by itself.' : 'Choose another folder, or look again later.'}`
 }
 
-/** The steps with NaNs or infinities that are no mask's, and how many tensors have them. */
-function badSteps(steps: readonly StepState[]): ReadonlyMap<number, number> {
+/** The steps where points have something, and how many tensors have it. */
+function stepsWith(steps: readonly StepState[], has: (point: Point) => boolean): ReadonlyMap<number, number> {
   return new Map(steps.flatMap(({ points }, i) => {
-    const count = [...(points?.values() ?? [])].filter(({ bad }) => bad > 0).length
+    const count = [...(points?.values() ?? [])].filter(has).length
     return count > 0 ? [[i, count] as const] : []
   }))
 }

@@ -4,9 +4,10 @@ import { useMemo, useState } from 'preact/hooks'
 import { PART_NAMES } from '../data/state-part'
 import { shortNumber } from '../ui/chart-number'
 import { counted, formatExact } from '../ui/format'
+import { formatRelative } from '../ui/format-share'
 import { visible } from '../ui/visible'
 import { percentText } from './lines'
-import { changeOf, inOrder, type Figures, type Order, type RowFigures } from './rows'
+import { changeOf, inOrder, reshapedText, type Figures, type Order, type RowFigures } from './rows'
 import { Spark } from './spark'
 
 /** Rows shown at first, and added by each "more". */
@@ -15,6 +16,8 @@ const PAGE_OF_METRICS = 3
 
 interface RunTableProps {
   readonly rows: readonly RowFigures[]
+  /** The steps' own numbers. */
+  readonly numbers: readonly number[]
   readonly at: number
   readonly isMetrics?: boolean
   /** What the charts have. */
@@ -31,7 +34,7 @@ interface RunTableProps {
 }
 
 /** A table that the user can sort. */
-export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, order, onOrder, onChoose, onDraw }: RunTableProps) {
+export function RunTable({ rows, numbers, at, isMetrics = false, drawn, chosen, isFull, order, onOrder, onChoose, onDraw }: RunTableProps) {
   const page = isMetrics ? PAGE_OF_METRICS : PAGE
   const [most, setMost] = useState(page)
   const sorted = useMemo(() => (isMetrics ? rows : inOrder(rows, order, at)), [rows, order, at, isMetrics])
@@ -54,13 +57,15 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
           </tr>
         </thead>
         <tbody>
-          {sorted.slice(0, most).map(({ row: { path }, figures, isBad }, i) => {
+          {sorted.slice(0, most).map(({ row, figures, isBad }, i) => {
+            const { path } = row
             const isFirst = groups.size > 1 && (i === 0 || groupOf(sorted[i]!) !== groupOf(sorted[i - 1]!))
             const now = figures[at]
             const about = now !== undefined && now.read < now.elements ? '≈' : ''
             const change = changeOf(figures, at)
             const bad = figures.map((one) => one !== undefined && one.bad > 0)
             const isDrawn = drawn.has(path)
+            const reshaped = reshapedText(row, figures, numbers)
             return (
               <Fragment key={path}>
               {isFirst && <tr class="run-group"><th scope="colgroup" colSpan={6}>{groupOf(sorted[i]!)}</th></tr>}
@@ -70,6 +75,7 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
                     <input type="checkbox" aria-label={`In the charts: ${visible(path)}`} checked={isDrawn} disabled={!isDrawn && isFull} title={!isDrawn && isFull ? 'The charts have as many lines as can be told apart' : undefined} onChange={() => onDraw(path)} />
                     {isMetrics ? <span>{visible(path)}</span> : <button type="button" class="plain" aria-current={path === chosen} onClick={() => onChoose(path)}>{visible(path)}</button>}
                   </span>
+                  {reshaped && <span class="run-why run-reshaped">{reshaped}</span>}
                   {isBad && <span class="run-why">{whyText(figures, at)}</span>}
                   {!isBad && now !== undefined && now.inf > 0 && <span class="quiet run-why">{counted(now.inf, 'infinity').replace('infinitys', 'infinities')}, as a mask has</span>}
                 </th>
@@ -78,7 +84,7 @@ export function RunTable({ rows, at, isMetrics = false, drawn, chosen, isFull, o
                 <td>{change !== undefined && `${about}${percentText(change)}`}</td>
                 {!isMetrics && (
                   <>
-                    <td>{now?.update !== undefined && `${about}${shortNumber(now.update, 2)}`}</td>
+                    <td>{now?.update !== undefined ? `${about}${formatRelative(now.update)}` : now && now.reshaped.length > 0 && <span class="quiet">another shape</span>}</td>
                     <td class="run-spark"><Spark values={figures.map((one) => one?.update)} bad={[]} at={at} isLog /></td>
                   </>
                 )}

@@ -1,6 +1,6 @@
 // Reads a part of each step of a run: some of its tensors, each compared with the one of the step before.
 import { open, type Checkpoint, type OpenOptions, type SourceInput, type StatePart, type Tensor } from 'espalier'
-import { costOf, isAlike, isMeasured, numbersOf, pointOf, slicesOf, valuesOf, type Point, type Values } from './measure'
+import { costOf, isAlike, isMeasured, numbersOf, pointOf, reshapedOf, slicesOf, valuesOf, type Point, type Values } from './measure'
 import { metricsIn } from './metrics'
 import { stepIn } from './step-value'
 
@@ -74,7 +74,7 @@ export class StepReader {
       const { path } = tensor
       const old = earlier?.get(path)?.tensor
       const then = old && isAlike(tensor, old) && isMeasured(old) ? (held?.get(path) ?? (await valuesOf(old, signal))) : undefined
-      const point = pointOf(tensor, now, then)
+      const point = { ...pointOf(tensor, now, then), reshaped: old && reshapedOf(tensor, old) }
       points.set(path, left-- > 0 ? point : { ...point, buckets: undefined })
       room -= now.reduce((sum, { byteLength }) => sum + byteLength, 0)
       if (room > 0) values.set(path, now)

@@ -30,9 +30,44 @@ export function withEnding(name: string, format: SaveFormat): string {
   return `${name.trim().replace(/\.(espalier|safetensors)$/i, '')}.${format}`
 }
 
-/** The tree of the new file: a tensor is saved under its own name, because safetensors has no tensor without one. */
-export function treeOf(node: Node): unknown {
-  return node.tensor ? new Map([[String(node.key ?? 'tensor'), node]]) : node
+/**
+ * The tree of the new file: a tensor is saved under its own name, because safetensors has no tensor without one.
+ * @param isPathKept whether the node stands at its path there, too, with text keys
+ */
+export function treeOf(node: Node, isPathKept = false): unknown {
+  return keysTo(node).slice(firstKey(node, isPathKept)).reduceRight<unknown>((below, key) => new Map([[key, below]]), node)
+}
+
+/**
+ * The name that a safetensors file of treeOf() has for the first tensor of a node: the keys on the way to it, joined with dots.
+ * @returns undefined if it has none
+ */
+export function firstName(node: Node, isPathKept = false): string | undefined {
+  const first = firstTensor(node)
+  if (!first) return undefined
+  return keysTo(first).slice(firstKey(node, isPathKept)).join('.')
+}
+
+/** The first of the keys on the way to a node, or below it, that the file has. */
+function firstKey(node: Node, isPathKept: boolean): number {
+  return isPathKept ? 0 : keysTo(node).length - (node.tensor ? 1 : 0)
+}
+
+/** In the order of the tree; a placeholder has no data to save. */
+function firstTensor(node: Node): Node | undefined {
+  if (node.tensor) return node.tensor.isPlaceholder ? undefined : node
+  for (const child of node.children) {
+    const found = firstTensor(child)
+    if (found) return found
+  }
+  return undefined
+}
+
+/** The keys on the way to a node, as texts; none for a root, unless that is a tensor. */
+function keysTo(node: Node): string[] {
+  const keys: string[] = []
+  for (let at: Node | undefined = node; at?.key !== undefined; at = at.parent) keys.unshift(String(at.key))
+  return keys.length === 0 && node.tensor ? ['tensor'] : keys
 }
 
 // The errors of the browser's files, by name.

@@ -1,6 +1,6 @@
 // The dialog that saves the selection as a file.
 import { planSafetensors, type WrittenSafetensors } from 'espalier'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { canStream, MEMORY_BYTES } from '../tensor/save-file'
 import { useTask } from '../tensor/use-task'
@@ -8,7 +8,7 @@ import { counted, formatBytes, formatExact } from '../ui/format'
 import { ByteProgress } from '../ui/progress'
 import { visible, visibleText } from '../ui/visible'
 import { asStored, type AsStored } from './as-stored'
-import { suggestedName, treeOf, whyNot, withEnding, type SaveFormat } from './plan'
+import { firstName, suggestedName, treeOf, whyNot, withEnding, type SaveFormat } from './plan'
 import { save, type Saved, type SaveSettings } from './save'
 import { chooseTarget } from './target'
 import './save.css'
@@ -18,8 +18,16 @@ const LEVELS = [[0, 'none'], [1, 'fast (level 1)'], [6, 'thorough (level 6)']] a
 /** What a safetensors file would lack, or why there can be none. */
 type Fit = WrittenSafetensors['dropped'] | string
 
+interface SaveDialogProps {
+  readonly file: OpenFile
+  readonly item: number
+  /** Whether the tree has a filter, which does not count here. */
+  readonly isFiltered: boolean
+  onClose(): void
+}
+
 /** Saves an item of a file. */
-export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: number; onClose: () => void }) {
+export function SaveDialog({ file, item, isFiltered, onClose }: SaveDialogProps) {
   const { checkpoint, outline } = file
   const node = outline.node(item)
   const isWhole = item === outline.tops[0]
@@ -29,6 +37,7 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
   const [compressionLevel, setLevel] = useState(0)
   const [unrepresentable, setUnrepresentable] = useState<SaveSettings['unrepresentable']>('metadata')
   const [isMetadataKept, keepMetadata] = useState(true)
+  const [isPathKept, keepPath] = useState(false)
   const [typed, setTyped] = useState<string>()
   const [source, setSource] = useState<AsStored>()
   const [fit, setFit] = useState<Fit>()
@@ -37,6 +46,10 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
   const metadata = hasMetadata && isMetadataKept ? source?.metadata : undefined
   const suggestion = suggestedName(file.name, isWhole ? '' : item === outline.tops[1] ? 'metadata' : node.path, format)
   const isRunning = task.state === 'running'
+  const title = <code>{isWhole ? visible(file.name) : visible(outline.name(item)) || '""'}</code>
+  // Of a part: what the tensors are called in a file of names.
+  const example = useMemo(() => (format === 'safetensors' && !isWhole && source ? firstName(source.node, isPathKept) : undefined), [format, source, isPathKept])
+  const tree = useMemo(() => source && treeOf(source.node, format === 'safetensors' && isPathKept), [format, source, isPathKept])
 
   useEffect(() => dialog.current!.showModal(), [])
   useEffect(() => {
@@ -56,22 +69,22 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
     }
   }, [])
   useEffect(() => {
-    if (!source) return
+    if (!tree) return
     setFit(undefined)
     if (format === 'espalier') return
     const stop = new AbortController()
-    planSafetensors(treeOf(source.node), { unrepresentable: 'drop', metadata, signal: stop.signal }).then(
+    planSafetensors(tree, { unrepresentable: 'drop', metadata, signal: stop.signal }).then(
       ({ dropped }) => stop.signal.aborted || setFit(dropped),
       (error: unknown) => stop.signal.aborted || setFit(whyNot(error)),
     )
     return () => stop.abort()
-  }, [source, format, metadata])
+  }, [tree, format, metadata])
 
   const start = (event: Event): void => {
     event.preventDefault()
-    if (!source) return
+    if (!tree) return
     const name = withEnding(typed?.trim() || suggestion, format)
-    task.start((signal, onProgress) => save(() => chooseTarget(name), treeOf(source.node), { format, compressionLevel, unrepresentable, metadata }, { signal, onProgress }))
+    task.start((signal, onProgress) => save(() => chooseTarget(name), tree, { format, compressionLevel, unrepresentable, metadata }, { signal, onProgress }))
   }
   const radio = (group: string, label: string, isChosen: boolean, choose: () => void) => (
     <label><input type="radio" name={group} checked={isChosen} onChange={choose} /> {label}</label>
@@ -79,8 +92,9 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
   return (
     <dialog ref={dialog} class="save" aria-labelledby="save-title" onClose={onClose}>
       <form onSubmit={start}>
-        <h2 id="save-title">Save <code>{isWhole ? visible(file.name) : visible(outline.name(item)) || '""'}</code> as a file</h2>
+        <h2 id="save-title">Save {title} as a file</h2>
         <p>{counted(tensors, 'tensor')}, {formatBytes(bytes)} ({formatExact(bytes)} bytes) without compression</p>
+        {isFiltered && <p class="save-filter">The filter is not applied: all of {title} is saved.</p>}
         <fieldset disabled={isRunning}>
           <legend>Format</legend>
           {(['espalier', 'safetensors'] as const).map((each) => radio('save-format', `.${each}`, format === each, () => {
@@ -104,11 +118,17 @@ export function SaveDialog({ file, item, onClose }: { file: OpenFile; item: numb
                 {fit.first.map(({ path, what }) => <li>{path !== '' && <><code>{visible(path)}</code>: </>}{visible(what)}</li>)}
                 {fit.count > fit.first.length && <li>and {formatExact(fit.count - fit.first.length)} more</li>}
               </ul>
-              {radio('save-lost', "keep them in the file's metadata; the espalier program and libraries restore them", unrepresentable === 'metadata', () => setUnrepresentable('metadata'))}
+              {radio('save-lost', "keep them in the file's metadata: espalier convert restores them, and restore_carried() in C++; other readers see the tensors alone", unrepresentable === 'metadata', () => setUnrepresentable('metadata'))}
               {radio('save-lost', 'leave them out', unrepresentable === 'drop', () => setUnrepresentable('drop'))}
             </fieldset>
           ))}
-        {source?.isOfNames && <p class="quiet">Parts of names with dots are saved as they are shown: as a tree.</p>}
+        {source?.isOfNames && format === 'espalier' && <p class="quiet">{title} is a part of names with dots. The new file has the tree that is shown here, and no such names.</p>}
+        {example !== undefined && (
+          <p class="save-names">
+            {isPathKept ? 'Names in the file have the whole path' : node.tensor ? 'The name in the file is the last key' : <>Names in the file begin at {title}</>}: <code>{visible(example) || '""'}</code>{!node.tensor && ' is the first'}.<br />
+            <label><input type="checkbox" checked={isPathKept} disabled={isRunning} onChange={({ currentTarget }) => keepPath(currentTarget.checked)} /> Keep the whole path in names</label>
+          </p>
+        )}
         {hasMetadata && (
           <p><label><input type="checkbox" checked={isMetadataKept} disabled={isRunning} onChange={({ currentTarget }) => keepMetadata(currentTarget.checked)} /> Keep the file's metadata</label></p>
         )}

@@ -3,7 +3,9 @@ import { useState } from 'preact/hooks'
 import { canBeSaved } from '../save/plan'
 import { lazy } from '../ui/lazy'
 import { Divider } from './divider'
+import { isFiltering } from './filter-fields'
 import './frame.css'
+import { useLinkedFilter } from './linked-filter'
 import { PathBar, type PathBarProps } from './path-bar'
 
 const SaveDialog = lazy(async () => (await import('../save/save-dialog')).SaveDialog)
@@ -12,11 +14,12 @@ const SaveDialog = lazy(async () => (await import('../save/save-dialog')).SaveDi
 export function Frame(props: Omit<PathBarProps, 'onSave'>) {
   const { file, selected } = props
   const [saving, setSaving] = useState<number>()
+  const [filter] = useLinkedFilter()
   return (
     <>
       <Divider />
       <PathBar {...props} onSave={canBeSaved(file.outline.node(selected)) ? () => setSaving(selected) : undefined} />
-      {saving !== undefined && <SaveDialog file={file} item={saving} onClose={() => setSaving(undefined)} />}
+      {saving !== undefined && <SaveDialog file={file} item={saving} isFiltered={isFiltering(filter)} onClose={() => setSaving(undefined)} />}
     </>
   )
 }

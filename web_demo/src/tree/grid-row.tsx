@@ -1,7 +1,7 @@
 // A row of the grid.
-import { deltaColour, formatRelative } from '../diff/delta-colour'
+import { deltaColour } from '../diff/delta-colour'
 import { dtypeClass } from '../ui/families'
-import { formatShare } from '../ui/format-share'
+import { formatRelative, formatShare } from '../ui/format-share'
 import type { Column } from './columns'
 import { cutMiddle } from './middle'
 import type { RowSource, RowText } from './row-source'

@@ -4,3 +4,12 @@ export function formatShare(share: number): string {
   if (percent > 0 && percent < 0.1) return '<0.1%'
   return `${percent < 1 && percent > 0 ? percent.toFixed(1) : Math.round(percent)}%`
 }
+
+/** A relative change, of a diff or of a run: '1.2e-5', '0.3%', '140%', '∞'. */
+export function formatRelative(relative: number): string {
+  if (relative === Infinity) return '∞'
+  if (relative === 0) return '0'
+  const percent = relative * 100
+  if (percent < 0.01) return relative.toExponential(1)
+  return `${percent >= 1000 ? percent.toExponential(1) : Number(percent.toPrecision(3))}%`
+}

@@ -124,14 +124,59 @@ inEachBrowser((kind, browser) => {
       // Before it is saved.
       await said(page, '.save-lost legend', /^\d+ values that safetensors cannot hold$/)
       await setControl(page, label, true)
+      assert.equal(await page.$('.save-names'), null, 'all of it has the names of the file')
       await press(page, 'Save', '.save')
       assert.equal(/left out/.test(await status(page, /Saved/)), policy === 'drop')
       assert.equal(await taken(page, 'saved.safetensors'), 'training.safetensors')
       assert.match(espalier('diff', 'converted.safetensors', 'saved.safetensors'), /^no differences|^0 differences|equal/)
       assert.ok(readFileSync(join(place, 'saved.safetensors')).equals(readFileSync(join(place, 'converted.safetensors'))), policy)
+      if (policy === 'metadata') {
+        // As the dialog says.
+        await said(page, '.save-lost', /keep them in the file's metadata: espalier convert restores them, and restore_carried\(\) in C\+\+/)
+        for (const name of ['saved.safetensors', 'training.pt']) espalier('convert', name, `${name}.espalier`, '--force')
+        assert.match(espalier('diff', 'saved.safetensors.espalier', 'training.pt.espalier', '--state-only'), /^no differences|^0 differences|equal/)
+      }
       assert.deepEqual(page.faults, [])
       await page.close()
     }
+  })
+
+  test('a part as .safetensors: what its names begin with, unless the whole path is kept', async () => {
+    const page = await visit('all.espalier', await made, 'streams')
+    await select(page, 'lora')
+    await openDialog(page)
+    assert.equal(await page.$('.save-names'), null, 'a tree has no such names')
+    await setControl(page, '.safetensors', true)
+    for (const [isWhole, pattern, names] of [[false, /^Names in the file begin at lora: q\.A is the first\./, ['q.A', 'q.B']], [true, /^Names in the file have the whole path: lora\.q\.A is the first\./, ['lora.q.A', 'lora.q.B']]]) {
+      await setControl(page, 'Keep the whole path in names', isWhole)
+      await said(page, '.save-names', pattern)
+      await page.waitForFunction(() => !document.querySelector('.save .main').disabled)
+      await page.evaluate(() => { window.disk.bytes = undefined })
+      await press(page, 'Save', '.save')
+      await taken(page, 'part.safetensors')
+      const { root } = await open(readFileSync(join(place, 'part.safetensors')))
+      assert.deepEqual([...root.keys()].sort(), names)
+    }
+    assert.deepEqual(await violations(page), [])
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a filter does not count, and the dialog says so', async () => {
+    const page = await visit('all.espalier', await made, 'streams')
+    await select(page, 'lora')
+    await openDialog(page)
+    assert.equal(await page.$('.save-filter'), null)
+    await press(page, 'Close', '.save')
+    await page.type('input[type=search]', 'lora/**/A')
+    await page.waitForFunction(() => document.querySelector('[aria-label="What the filter has found"]'))
+    await openDialog(page)
+    await said(page, '.save-filter', /^The filter is not applied: all of lora is saved\.$/)
+    await press(page, 'Save', '.save')
+    await taken(page, 'filtered.espalier')
+    assert.deepEqual((await open(readFileSync(join(place, 'filtered.espalier')))).tensors().length, 2)
+    assert.deepEqual(page.faults, [])
+    await page.close()
   })
 
   test('the whole file keeps its metadata, unless that is not wanted', async () => {

@@ -1,9 +1,9 @@
 // Reads the steps of a run, and follows it as it grows.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { write } from 'espalier'
+import { tensor, write } from 'espalier'
 import { seriesAmong } from '../../build/run/series.js'
-import { figuresOf } from '../../build/run/rows.js'
+import { figuresOf, reshapedText } from '../../build/run/rows.js'
 import { StepReader } from '../../build/run/step-reader.js'
 import { Survey } from '../../build/run/survey.js'
 
@@ -61,6 +61,19 @@ test('each step is compared with the one before, and new files are picked up wit
   await settled(again, files)
   assert.deepEqual(summary(again), summary(survey))
   assert.deepEqual(files.map(({ input }) => input.reads), reads)
+})
+
+test('a tensor that has another shape than at the step before has both shapes, and no update', async () => {
+  const shaped = (...shape) => ({ w: tensor({ dtype: 'f32', shape, data: new Float32Array(6).fill(1) }), a: Float32Array.of(1) })
+  const files = [await file('step-1.espalier', shaped(3, 2)), await file('step-2.espalier', shaped(2, 3)), await file('step-5.espalier', shaped(2, 3)), await file('step-6.espalier', shaped(6))]
+  const survey = new Watched()
+  await settled(survey, files)
+  const figures = survey.steps.map((step) => figuresOf({ path: 'w', tensors: ['w'] }, step))
+  assert.deepEqual(figures.map(({ reshaped, update }) => [reshaped, update]), [[[], undefined], [[{ path: 'w', before: [3, 2], after: [2, 3] }], undefined], [[], 0], [[{ path: 'w', before: [2, 3], after: [6] }], undefined]])
+  const numbers = survey.steps.map(({ step }) => step)
+  assert.equal(reshapedText({ path: 'w' }, figures, numbers), 'its shape changes at step 2: [3, 2], then [2, 3]; and 1 more')
+  assert.equal(reshapedText({ path: 'layer' }, figures.slice(0, 3), numbers), 'the shape of w changes at step 2: [3, 2], then [2, 3]')
+  assert.equal(reshapedText({ path: 'a' }, survey.steps.map((step) => figuresOf({ path: 'a', tensors: ['a'] }, step)), numbers), '')
 })
 
 test('a file that cannot be read is named, and read once it is complete', async () => {

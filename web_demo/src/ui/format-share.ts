@@ -7,6 +7,7 @@ export function formatShare(share: number): string {
 
 /** A relative change, of a diff or of a run: '1.2e-5', '0.3%', '140%', '∞'. */
 export function formatRelative(relative: number): string {
+  if (relative < 0) return `-${formatRelative(-relative)}`
   if (relative === Infinity) return '∞'
   if (relative === 0) return '0'
   const percent = relative * 100

@@ -8,6 +8,7 @@ import { pathFilter } from '../../build/run/row-filter.js'
 import { changeOf, figuresOf, figuresOfRows, inOrder, metricRow } from '../../build/run/rows.js'
 import { sparkHeights } from '../../build/run/spark-line.js'
 import { boundsOf, isExactCell, planStrip, totalOf } from '../../build/run/strip-cells.js'
+import { formatRelative } from '../../build/ui/format-share.js'
 
 const near = (actual, expected) => assert.ok(Math.abs(actual - expected) <= 1e-9 * Math.max(1, Math.abs(expected)), `${actual} is not near ${expected}`)
 const steps = (...numbers) => numbers.map((step) => ({ step }))
@@ -53,6 +54,8 @@ test('lines by value, or relative to the first step that has one', () => {
   assert.equal(scaleOf([line], true).isLog, false, '0 has no logarithm')
   assert.equal(scaleOf([{ ...line, values: [NaN, undefined, Infinity] }], false), undefined)
   assert.deepEqual([0.0004, 0.2, -0.5, 0, 25, 1e7, 12.345].map(percentText), ['+0.04 %', '+20 %', '−50 %', '0 %', '+2,500 %', '+1.0e9 %', '+1,230 %'])
+  // Those of an update, as in a diff; an axis may have ticks below 0.
+  assert.deepEqual([1.4, 0.0312, 1e-5, 0, -0.5, Infinity].map(formatRelative), ['140%', '3.12%', '1.0e-5', '0', '-50%', '∞'])
   assert.equal(new Set(Array.from({ length: MOST_LINES }, (_, mark) => markAt(mark, 10, 10, 3))).size, MOST_LINES)
 })
 

@@ -11,6 +11,8 @@
 #include "tree_handle.h"
 
 #include "espalier/detail/catalog.h"
+#include "espalier/error.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/owned_tables.h"
 
 namespace espalier::abi {
@@ -24,6 +26,7 @@ static_assert(sizeof(NodeRecord) == 16 && sizeof(TensorRecord) == 12 && sizeof(C
 static_assert(sizeof(LabelRecord) == 8 && sizeof(DictOrderRecord) == 8 && sizeof(AxesRecord) == 8);
 static_assert(sizeof(BlockRecord) == 12 && sizeof(StorageRecord) == 32);
 static_assert(sizeof(FileRecord) == 48);
+static_assert(sizeof(CopiedFile) == 24 && offsetof(CopiedFile, is_missing) == 16);
 
 template <class T>
 std::vector<T> copied(std::span<const T> items) {
@@ -54,10 +57,18 @@ OwnedTables copied(const Tables& t) {
 
 }  // namespace
 
-Tree* espalier_tree_of_tables(const Tables* tables, const std::uint8_t* digest) {
+Tree* espalier_tree_of_tables(const Tables* tables, const std::uint8_t* digest,
+                              const CopiedFile* files, std::uint32_t count) {
   std::optional<Hash128> tree_digest;
   if (digest != nullptr) std::memcpy(&tree_digest.emplace(), digest, sizeof(Hash128));
-  return new Tree(Checkpoint(Catalog::from_copy(copied(*tables), tree_digest)));
+  FileSet all;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    FileEntry file{.name = {files[i].name.data, files[i].name.length}, .length = files[i].length};
+    if (files[i].is_missing != 0)
+      file.problem = Error{ErrorCode::kFileMissing, Error::kNoOffset, {}, {}};
+    all.push_back(std::move(file));
+  }
+  return new Tree(Checkpoint(Catalog::from_copy(copied(*tables), tree_digest, std::move(all))));
 }
 
 }  // namespace espalier::abi

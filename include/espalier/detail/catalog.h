@@ -203,9 +203,10 @@ class Catalog {
                                                                            const Limits& limits);
 
   /// From a copy of another catalog's tables(), which are not validated again: a nested tree keeps
-  /// the numbers of its tensors, and would not pass. It has no files, so nothing can be read.
+  /// the numbers of its tensors, and would not pass. `files` are those of the other catalog, or
+  /// none for one of which nothing is read.
   [[nodiscard]] static std::shared_ptr<const Catalog> from_copy(
-      OwnedTables tables, const std::optional<Hash128>& tree_digest);
+      OwnedTables tables, const std::optional<Hash128>& tree_digest, std::vector<FileEntry> files);
 
   /// The format that it was read from.
   const FormatInfo& format() const { return *format_; }

@@ -104,10 +104,12 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
 }
 
 std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
-                                                  const std::optional<Hash128>& tree_digest) {
+                                                  const std::optional<Hash128>& tree_digest,
+                                                  FileSet files) {
   auto catalog = std::make_shared<Owned>();
   catalog->format_ = &kEspalierFormat;
-  catalog->files_.emplace_back();
+  catalog->files_ = std::move(files);
+  if (catalog->files_.empty()) catalog->files_.emplace_back();
   catalog->tree_digest_ = tree_digest;
   catalog->owned_ = std::move(tables);
   catalog->tables_ = catalog->stored_ = catalog->owned_.view();
@@ -119,6 +121,14 @@ std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
   }
   for (std::uint32_t i = 0; i < t.text_ends.size(); ++i) {
     catalog->pool_facts_.plain_texts.push_back(is_plain_key(table_text(t, i)));
+  }
+  std::uint32_t base = 0;
+  for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
+    if (!t.chunks[i].is_patch()) continue;
+    catalog->pool_facts_.patched.push_back({i, base});
+    // Those of a chunk end with the first that is no patch.
+    while (base < t.bases.size() && t.bases[base++].is_patch()) {
+    }
   }
   return catalog;
 }

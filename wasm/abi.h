@@ -502,10 +502,8 @@ ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo
 /// as the tree.
 ESPALIER_ABI const Tables* espalier_tables(Tree* tree);
 /// A tree of such tables, which it copies and does not validate again. It can be compared, and its
-/// tensors cannot be read. `digest` is the tree digest, or null. `files` are those of the tree,
-/// from number 0 on, for a base of a write; no other use needs them. Never null.
-ESPALIER_ABI Tree* espalier_tree_of_tables(const Tables* tables, const std::uint8_t* digest,
-                                           const CopiedFile* files, std::uint32_t count);
+/// tensors cannot be read. `digest` is the tree digest, or null. Never null.
+ESPALIER_ABI Tree* espalier_tree_of_tables(const Tables* tables, const std::uint8_t* digest);
 /// Compares the states and the metadata of two trees in this module's memory. Null, with an error,
 /// on failure.
 ESPALIER_ABI Diff* espalier_diff(Tree* a, Tree* b);
@@ -736,8 +734,11 @@ ESPALIER_ABI std::uint32_t espalier_write_source(Write* write, Tree* tree);
 /// which is 0 for tensors and placeholders alone. A tensor that is added more than once is tied.
 ESPALIER_ABI Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t node,
                                         std::uint32_t has_label);
+/// espalier_tree_of_tables() for a base, with the files of the tree, from number 0 on.
+ESPALIER_ABI Tree* espalier_base_of_tables(const Tables* tables, const std::uint8_t* digest,
+                                           const CopiedFile* files, std::uint32_t count);
 /// Adds a base: a checkpoint beside the new file, which refers to what lies there already. `source`
-/// is that of a tree that was copied with its files; `name` is that of file 0 beside the new one.
+/// is that of a tree of espalier_base_of_tables(); `name` is that of file 0 beside the new one.
 ESPALIER_ABI Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
                                         std::uint32_t length, std::uint32_t is_espalier);
 /// Looks for what lies in the bases, if there are any, once the tree is built and before

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "copied_tables.h"
 #include "failure.h"
 #include "tree_handle.h"
 #include "written_file.h"
@@ -28,6 +29,7 @@ namespace espalier::abi {
 
 // wasm/src/core/records.ts reads these bytes.
 static_assert(sizeof(WriteNeed) == 32 && offsetof(WriteNeed, offset) == 16);
+static_assert(offsetof(CopiedFile, is_missing) == offsetof(CopiedFile, length) + 8);
 
 namespace {
 
@@ -352,6 +354,19 @@ Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t nod
   if (has_label == 0) value = Value::tensor(value->as_tensor());
   write->add(std::move(*value));
   return 0;
+}
+
+Tree* espalier_base_of_tables(const Tables* tables, const std::uint8_t* digest,
+                              const CopiedFile* files, std::uint32_t count) {
+  FileSet all;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    FileEntry file{.name = string_of(files[i].name), .length = files[i].length};
+    if (files[i].is_missing != 0) {
+      file.problem = Error{ErrorCode::kFileMissing, Error::kNoOffset, {}, {}};
+    }
+    all.push_back(std::move(file));
+  }
+  return new Tree(Checkpoint(Catalog::from_copy(copied(*tables), copied(digest), std::move(all))));
 }
 
 Status espalier_write_base(Write* write, std::uint32_t source, const char* name,

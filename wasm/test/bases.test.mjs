@@ -112,7 +112,7 @@ test('another dtype or size at the same path is written', async () => {
 })
 
 test('a state of nothing, and one that has nothing of the base, depend on no file', async () => {
-  for (const tree of [{}, { none: new Float32Array(0), model: { a: weights(Float32Array, 300, 9) } }]) {
+  for (const tree of [{}, { none: new Float32Array(0), model: { a: weights(Float32Array, 900_000, 9) } }]) {
     assert.deepEqual((await one.check(tree, ['one.espalier'])).needs, [])
   }
 })

@@ -22,7 +22,7 @@ export interface CopiedFile {
  * and no tensor can be read. `files` are needed only for a base of a write.
  * @throws EspalierError out_of_memory
  */
-export function copyTree({ core: from, handle, info }: Tree, to: Core, files: readonly CopiedFile[] = []): number {
+export function copyTree({ core: from, handle, info }: Tree, to: Core, files?: readonly CopiedFile[]): number {
   const tables = from.call.espalier_tables(handle) >>> 0
   const spans = ITEM_BYTES.map((bytes, i) => ({
     at: from.view.getUint32(tables + 8 * i, true),
@@ -31,12 +31,12 @@ export function copyTree({ core: from, handle, info }: Tree, to: Core, files: re
   }))
   // Numbers of 64 bits stand at multiples of 8.
   const aligned = (bytes: number): number => Math.ceil(bytes / 8) * 8
-  const head = 8 * spans.length + DIGEST_BYTES + SIZE.copiedFile * files.length
+  const head = 8 * spans.length + DIGEST_BYTES + SIZE.copiedFile * (files?.length ?? 0)
   const total = spans.reduce((sum, { bytes }) => sum + aligned(bytes), head)
-  return to.withTexts(files.map(({ name }) => name), (namesAt) => to.withMemory(total, (at) => {
+  return to.withTexts((files ?? []).map(({ name }) => name), (namesAt) => to.withMemory(total, (at) => {
     const digest = at + 8 * spans.length
     const filesAt = digest + DIGEST_BYTES
-    files.forEach((file, i) => writeCopiedFile(to.view, filesAt + SIZE.copiedFile * i, readText(to.view, namesAt + SIZE.text * i), file))
+    files?.forEach((file, i) => writeCopiedFile(to.view, filesAt + SIZE.copiedFile * i, readText(to.view, namesAt + SIZE.text * i), file))
     for (let i = 0; i < DIGEST_BYTES; i++) to.bytes[digest + i] = parseInt(info.digest.slice(2 * i, 2 * i + 2), 16)
     let next = at + head
     spans.forEach((span, i) => {
@@ -45,6 +45,7 @@ export function copyTree({ core: from, handle, info }: Tree, to: Core, files: re
       to.bytes.set(from.bytes.subarray(span.at, span.at + span.bytes), next)
       next += aligned(span.bytes)
     })
-    return to.pointer(to.call.espalier_tree_of_tables(at, info.hasHashes ? digest : 0, filesAt, files.length))
+    const digestAt = info.hasHashes ? digest : 0
+    return to.pointer(files ? to.call.espalier_base_of_tables(at, digestAt, filesAt, files.length) : to.call.espalier_tree_of_tables(at, digestAt))
   }))
 }

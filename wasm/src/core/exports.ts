@@ -43,7 +43,7 @@ export interface CoreExports {
   espalier_tensor(tree: number, tensor: number, out: number): number
 
   espalier_tables(tree: number): number
-  espalier_tree_of_tables(tables: number, digest: number, files: number, count: number): number
+  espalier_tree_of_tables(tables: number, digest: number): number
   espalier_diff(a: number, b: number): number
   espalier_diff_info(diff: number, out: number): void
   espalier_diff_free(diff: number): void
@@ -141,6 +141,7 @@ export interface CoreExports {
   ): void
   espalier_write_source(write: number, tree: number): number
   espalier_write_node(write: number, source: number, node: number, hasLabel: number): number
+  espalier_base_of_tables(tables: number, digest: number, files: number, count: number): number
   espalier_write_base(write: number, source: number, name: number, length: number, isEspalier: number): number
   espalier_write_find(write: number, level: number, mostOfFull: number): number
   espalier_write_find_next(write: number, bytes: number): number

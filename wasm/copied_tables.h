@@ -1,0 +1,62 @@
+// Copies the tables of a tree of another module.
+#ifndef ESPALIER_WASM_COPIED_TABLES_H_
+#define ESPALIER_WASM_COPIED_TABLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/owned_tables.h"
+
+namespace espalier::abi {
+
+// wasm/src/core/copy-tree.ts copies a Tables: the address and the count of each span, whose items
+// have these sizes.
+static_assert(sizeof(Tables) == std::size_t{19} * 8);
+static_assert(sizeof(NodeRecord) == 16 && sizeof(TensorRecord) == 12 && sizeof(ChunkRecord) == 32);
+static_assert(sizeof(LabelRecord) == 8 && sizeof(DictOrderRecord) == 8 && sizeof(AxesRecord) == 8);
+static_assert(sizeof(BlockRecord) == 12 && sizeof(StorageRecord) == 32);
+static_assert(sizeof(FileRecord) == 48);
+
+template <class T>
+std::vector<T> copied(std::span<const T> items) {
+  return {items.begin(), items.end()};
+}
+
+inline OwnedTables copied(const Tables& t) {
+  return {.nodes = copied(t.nodes),
+          .tensors = copied(t.tensors),
+          .chunks = copied(t.chunks),
+          .shape_ends = copied(t.shape_ends),
+          .dims = copied(t.dims),
+          .words = copied(t.words),
+          .text_ends = copied(t.text_ends),
+          .text = copied(t.text),
+          .bytes = copied(t.bytes),
+          .labels = copied(t.labels),
+          .dict_orders = copied(t.dict_orders),
+          .order = copied(t.order),
+          .axes = copied(t.axes),
+          .axis_names = copied(t.axis_names),
+          .blocks = copied(t.blocks),
+          .files = copied(t.files),
+          .bases = copied(t.bases),
+          .storages = copied(t.storages),
+          .strides = copied(t.strides)};
+}
+
+/// The digest at an address; none if that is null.
+inline std::optional<Hash128> copied(const std::uint8_t* digest) {
+  std::optional<Hash128> copy;
+  if (digest != nullptr) std::memcpy(&copy.emplace(), digest, sizeof(Hash128));
+  return copy;
+}
+
+}  // namespace espalier::abi
+
+#endif  // ESPALIER_WASM_COPIED_TABLES_H_

@@ -742,9 +742,9 @@ ESPALIER_ABI Tree* espalier_base_of_tables(const Tables* tables, const std::uint
 ESPALIER_ABI Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
                                         std::uint32_t length, std::uint32_t is_espalier);
 /// Looks for what lies in the bases, if there are any, once the tree is built and before
-/// espalier_write_plan() with the same level: see SaveOptions::most_of_full. It takes stages of
-/// steps, which espalier_write_find_next() begins.
-ESPALIER_ABI Status espalier_write_find(Write* write, std::int32_t level, double most_of_full);
+/// espalier_write_plan(): see SaveOptions::most_of_full. It takes stages of steps, which
+/// espalier_write_find_next() begins.
+ESPALIER_ABI Status espalier_write_find(Write* write, double most_of_full);
 /// Goes on to the next stage, once all steps of the one before are done. Returns how many steps it
 /// has, or kNone after the last stage, and in `bytes` what they compare in all.
 ESPALIER_ABI std::uint32_t espalier_write_find_next(Write* write, std::uint64_t* bytes);

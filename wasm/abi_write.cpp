@@ -16,7 +16,6 @@
 #include "tree_handle.h"
 #include "written_file.h"
 
-#include "espalier/codec/compression_level.h"
 #include "espalier/delta/reference_collector.h"
 #include "espalier/delta/reference_finder.h"
 #include "espalier/detail/catalog.h"
@@ -391,12 +390,11 @@ Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
   return 0;
 }
 
-Status espalier_write_find(Write* write, std::int32_t level, double most_of_full) {
+Status espalier_write_find(Write* write, double most_of_full) {
   if (const Status status = write->check_built(); status != 0) return status;
-  if (auto ok = check_compression_level(level); !ok) return set_failure(std::move(ok.error()));
+  // Only patches would ask for the level.
   write->finding.emplace(write->state(), std::move(write->bases),
-                         FindRules{.most_of_full = most_of_full, .compression_level = level},
-                         write->base_sources);
+                         FindRules{.most_of_full = most_of_full}, write->base_sources);
   return 0;
 }
 

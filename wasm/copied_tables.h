@@ -2,7 +2,6 @@
 #ifndef ESPALIER_WASM_COPIED_TABLES_H_
 #define ESPALIER_WASM_COPIED_TABLES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -14,14 +13,6 @@
 #include "espalier/format/owned_tables.h"
 
 namespace espalier::abi {
-
-// wasm/src/core/copy-tree.ts copies a Tables: the address and the count of each span, whose items
-// have these sizes.
-static_assert(sizeof(Tables) == std::size_t{19} * 8);
-static_assert(sizeof(NodeRecord) == 16 && sizeof(TensorRecord) == 12 && sizeof(ChunkRecord) == 32);
-static_assert(sizeof(LabelRecord) == 8 && sizeof(DictOrderRecord) == 8 && sizeof(AxesRecord) == 8);
-static_assert(sizeof(BlockRecord) == 12 && sizeof(StorageRecord) == 32);
-static_assert(sizeof(FileRecord) == 48);
 
 template <class T>
 std::vector<T> copied(std::span<const T> items) {

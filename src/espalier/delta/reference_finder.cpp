@@ -281,12 +281,14 @@ Result<ReferenceFinder::Found> ReferenceFinder::find(const Pair& pair, std::uint
   return Found(std::move(found));
 }
 
-// What shows which part of their bytes tensors take in a file of their own: spread evenly.
+// What shows which part of their bytes tensors take in a file of their own: spread evenly. Without
+// patches, the part makes no difference.
 void ReferenceFinder::plan_samples() {
-  const bool has_any = std::any_of(found_.begin(), found_.end(), [](const auto& chunks) {
-    return std::any_of(chunks.begin(), chunks.end(), [](const Found& each) { return !!each; });
+  const auto is_patched = [](const Found& each) { return each && each->patch != nullptr; };
+  const bool has_patches = std::any_of(found_.begin(), found_.end(), [&](const auto& chunks) {
+    return std::any_of(chunks.begin(), chunks.end(), is_patched);
   });
-  if (!has_any || rules_.compression_level == kNoCompression) return;
+  if (!has_patches || rules_.compression_level == kNoCompression) return;
   const std::uint64_t step = std::max<std::uint64_t>(all_bytes_ / kSamples, kSampleBytes);
   std::uint64_t begin = 0;  // of the tensor, in all tensors
   std::uint64_t next = 0;

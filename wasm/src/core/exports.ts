@@ -143,7 +143,7 @@ export interface CoreExports {
   espalier_write_node(write: number, source: number, node: number, hasLabel: number): number
   espalier_base_of_tables(tables: number, digest: number, files: number, count: number): number
   espalier_write_base(write: number, source: number, name: number, length: number, isEspalier: number): number
-  espalier_write_find(write: number, level: number, mostOfFull: number): number
+  espalier_write_find(write: number, mostOfFull: number): number
   espalier_write_find_next(write: number, bytes: number): number
   espalier_write_find_needs(write: number, i: number, out: number): number
   espalier_write_find_step(write: number, i: number): number

@@ -12,7 +12,6 @@ import type { WriteBase } from './write.js'
 
 /** Rules of a search. */
 export interface FindRules extends Pick<RunOptions, 'onProgress'> {
-  readonly compressionLevel: number
   readonly mostOfFull: number
 }
 
@@ -42,9 +41,9 @@ export class Bases {
   }
 
   /** Looks for what need not be written. */
-  async find(write: number, steps: Steps, { compressionLevel, mostOfFull, onProgress }: FindRules): Promise<void> {
+  async find(write: number, steps: Steps, { mostOfFull, onProgress }: FindRules): Promise<void> {
     const { core } = steps
-    core.check(core.call.espalier_write_find(write, compressionLevel, mostOfFull))
+    core.check(core.call.espalier_write_find(write, mostOfFull))
     for (;;) {
       const count = core.call.espalier_write_find_next(write, core.out) >>> 0
       if (count === NONE) return

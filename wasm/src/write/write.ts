@@ -151,13 +151,13 @@ async function makeEspalier(
   take: Take,
 ): Promise<number> {
   const { compressionLevel = 0, carry = true, bases = [], mostOfFull = 0.6, signal, onProgress } = options
-  if ((compressionLevel | 0) !== compressionLevel) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
+  if ((compressionLevel | 0) !== compressionLevel || compressionLevel < 0 || compressionLevel > 9) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
   if (typeof mostOfFull !== 'number' || Number.isNaN(mostOfFull)) throw errorFromCode('invalid_argument', 'mostOfFull must be a number, such as 0.6')
   if (!Array.isArray(bases)) throw errorFromCode('invalid_argument', 'bases must be an array')
   const known = bases.length > 0 ? await (await loadBases()).Bases.open(bases, signal) : undefined
   const kind: Kind = {
     prepare: known && ((core, write, builder) => known.add(core, write, builder)),
-    find: known && ((write, steps) => known.find(write, steps, { compressionLevel, mostOfFull, onProgress })),
+    find: known && ((write, steps) => known.find(write, steps, { mostOfFull, onProgress })),
     plan: (core, write) => core.check(core.call.espalier_write_plan(write, compressionLevel, carry ? 1 : 0, core.out + DETAILS, core.out + DETAILS + 8)),
   }
   const { length, end } = await make(tree, options, kind, begin, take)

@@ -15,8 +15,6 @@ export const loadExamination = part(() => import('./api/examine.js'))
 export const loadMapping = part(() => import('./api/map.js'))
 /** Reading what a new file takes from open checkpoints. */
 export const loadNeeds = part(() => import('./write/needs.js'))
-/** Finding what of a new file lies in others. */
-export const loadBases = part(() => import('./write/bases.js'))
 /** Making files that a checkpoint has only in another form. */
 export const loadMadeFiles = part(() => import('./api/made-files.js'))
 /** Running the decoder in this thread. */

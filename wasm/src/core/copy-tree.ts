@@ -1,7 +1,7 @@
 // Copies a tree into another instance of the core.
 import type { Core } from './core.js'
 import { readText, SIZE } from './records.js'
-import { writeCopiedFile } from './work-records.js'
+import { COPIED_FILE_BYTES, writeCopiedFile } from './work-records.js'
 import type { Tree } from './tree.js'
 
 /** Bytes of an item of each table, in the order of `Tables` in include/espalier/detail/catalog.h. */
@@ -31,12 +31,12 @@ export function copyTree({ core: from, handle, info }: Tree, to: Core, files?: r
   }))
   // Numbers of 64 bits stand at multiples of 8.
   const aligned = (bytes: number): number => Math.ceil(bytes / 8) * 8
-  const head = 8 * spans.length + DIGEST_BYTES + SIZE.copiedFile * (files?.length ?? 0)
+  const head = 8 * spans.length + DIGEST_BYTES + COPIED_FILE_BYTES * (files?.length ?? 0)
   const total = spans.reduce((sum, { bytes }) => sum + aligned(bytes), head)
   return to.withTexts((files ?? []).map(({ name }) => name), (namesAt) => to.withMemory(total, (at) => {
     const digest = at + 8 * spans.length
     const filesAt = digest + DIGEST_BYTES
-    files?.forEach((file, i) => writeCopiedFile(to.view, filesAt + SIZE.copiedFile * i, readText(to.view, namesAt + SIZE.text * i), file))
+    files?.forEach((file, i) => writeCopiedFile(to.view, filesAt + COPIED_FILE_BYTES * i, readText(to.view, namesAt + SIZE.text * i), file))
     for (let i = 0; i < DIGEST_BYTES; i++) to.bytes[digest + i] = parseInt(info.digest.slice(2 * i, 2 * i + 2), 16)
     let next = at + head
     spans.forEach((span, i) => {

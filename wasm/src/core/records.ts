@@ -31,7 +31,6 @@ export const SIZE = {
   statistics: 72,
   histogram: 16,
   writeNeed: 32,
-  copiedFile: 24,
 } as const
 
 /** Text in the core's memory. */

@@ -31,6 +31,9 @@ export function readWriteNeeds(view: DataView, at: number): { readonly needs: Wr
   return { needs, bytes }
 }
 
+/** Bytes of `CopiedFile`. */
+export const COPIED_FILE_BYTES = 24
+
 /** Writes `CopiedFile`. */
 export function writeCopiedFile(view: DataView, at: number, name: TextAt, { length, isMissing }: { readonly length: number; readonly isMissing: boolean }): void {
   view.setUint32(at, name.at, true)

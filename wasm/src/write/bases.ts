@@ -1,4 +1,4 @@
-// Finds what of a new file lies beside it already. Loaded at the first write with bases.
+// Finds what of a new file lies beside it already.
 import { Checkpoint } from '../api/checkpoint.js'
 import type { Opened } from '../api/opened.js'
 import type { CopiedFile } from '../core/copy-tree.js'

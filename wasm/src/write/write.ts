@@ -6,7 +6,7 @@ import { readFailure, readSize } from '../core/records.js'
 import { readPiece } from '../core/work-records.js'
 import type { RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
-import { loadBases } from '../later.js'
+import { Bases } from './bases.js'
 import { Builder } from './build.js'
 import { Steps } from './steps.js'
 
@@ -154,7 +154,7 @@ async function makeEspalier(
   if ((compressionLevel | 0) !== compressionLevel || compressionLevel < 0 || compressionLevel > 9) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
   if (typeof mostOfFull !== 'number' || Number.isNaN(mostOfFull)) throw errorFromCode('invalid_argument', 'mostOfFull must be a number, such as 0.6')
   if (!Array.isArray(bases)) throw errorFromCode('invalid_argument', 'bases must be an array')
-  const known = bases.length > 0 ? await (await loadBases()).Bases.open(bases, signal) : undefined
+  const known = bases.length > 0 ? await Bases.open(bases, signal) : undefined
   const kind: Kind = {
     prepare: known && ((core, write, builder) => known.add(core, write, builder)),
     find: known && ((write, steps) => known.find(write, steps, { mostOfFull, onProgress })),

@@ -347,10 +347,18 @@ struct WriteNeed {
   std::uint64_t length;     // 24
 };
 
+/// A file of a tree, for a copy of it.
+struct CopiedFile {
+  Text name;                 // 0: empty for file 0
+  std::uint64_t length;      // 8
+  std::uint32_t is_missing;  // 16: whether it cannot be read
+  std::uint32_t zero;        // 20
+};
+
 struct WriteNeeds {
   const WriteNeed* needs;  // 0
   std::uint32_t count;     // 4
-  std::uint64_t bytes;     // 8: of the piece, as long as nothing is compressed
+  std::uint64_t bytes;  // 8: of the piece, as long as nothing is compressed; or that are compared
 };
 
 class Opening;
@@ -685,8 +693,8 @@ ESPALIER_ABI void espalier_health_free(Health* health);
 
 /// Makes bytes from byte `offset` on: of tensor `number` of `source`, or, if `is_stored`, of file
 /// `number` of it. Source 0 is espalier_write_tensor(). Of another source, the bytes are a part of
-/// what espalier_write_needs() told; they are asked for in that order. JavaScript implements it.
-/// Returns 0, or a status that ends the write.
+/// what espalier_write_needs() or espalier_write_find_needs() told; they are asked for in that
+/// order. JavaScript implements it. Returns 0, or a status that ends the write.
 #ifdef __EMSCRIPTEN__
 extern "C" __attribute__((import_module("env"), import_name("espalier_produce"))) Status
 espalier_produce(std::uint32_t source, std::uint32_t number, std::uint32_t is_stored,
@@ -726,6 +734,25 @@ ESPALIER_ABI std::uint32_t espalier_write_source(Write* write, Tree* tree);
 /// which is 0 for tensors and placeholders alone. A tensor that is added more than once is tied.
 ESPALIER_ABI Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t node,
                                         std::uint32_t has_label);
+/// espalier_tree_of_tables() for a base, with the files of the tree, from number 0 on.
+ESPALIER_ABI Tree* espalier_base_of_tables(const Tables* tables, const std::uint8_t* digest,
+                                           const CopiedFile* files, std::uint32_t count);
+/// Adds a base: a checkpoint beside the new file, which refers to what lies there already. `source`
+/// is that of a tree of espalier_base_of_tables(); `name` is that of file 0 beside the new one.
+ESPALIER_ABI Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
+                                        std::uint32_t length, std::uint32_t is_espalier);
+/// Looks for what lies in the bases, if there are any, once the tree is built and before
+/// espalier_write_plan(): see SaveOptions::most_of_full. It takes stages of steps, which
+/// espalier_write_find_next() begins.
+ESPALIER_ABI Status espalier_write_find(Write* write, double most_of_full);
+/// Goes on to the next stage, once all steps of the one before are done. Returns how many steps it
+/// has, or kNone after the last stage, and in `bytes` what they compare in all.
+ESPALIER_ABI std::uint32_t espalier_write_find_next(Write* write, std::uint64_t* bytes);
+/// The bytes of sources that step `i` of the stage reads. Valid until the next call of this
+/// function.
+ESPALIER_ABI Status espalier_write_find_needs(Write* write, std::uint32_t i, WriteNeeds* out);
+/// Takes step `i`; in order, from 0.
+ESPALIER_ABI Status espalier_write_find_step(Write* write, std::uint32_t i);
 /// Lays the file out; returns its length, which is an upper bound if the file is compressed, and
 /// the number of pieces. `level` is that of SaveOptions::compression_level, and `carry` 1 to take
 /// chunks of sources over as they are stored.

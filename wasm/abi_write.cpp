@@ -1,4 +1,5 @@
-// The part of abi.h that writes: builds the owning tree, and makes the pieces of its file.
+// The part of abi.h that writes: builds the owning tree, finds what of it lies in bases, and makes
+// the pieces of its file.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +11,15 @@
 #include <vector>
 
 #include "abi.h"
+#include "copied_tables.h"
 #include "failure.h"
 #include "tree_handle.h"
 #include "written_file.h"
 
+#include "espalier/delta/reference_collector.h"
+#include "espalier/delta/reference_finder.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/stored_tensor.h"
 #include "espalier/read/to_value.h"
 #include "espalier/value.h"
@@ -23,6 +28,7 @@ namespace espalier::abi {
 
 // wasm/src/core/records.ts reads these bytes.
 static_assert(sizeof(WriteNeed) == 32 && offsetof(WriteNeed, offset) == 16);
+static_assert(offsetof(CopiedFile, is_missing) == offsetof(CopiedFile, length) + 8);
 
 namespace {
 
@@ -40,17 +46,31 @@ SourceTensor& told() {
   return tensor;
 }
 
+// Bytes that the host has: of a tensor of a source or, if `is_stored`, of a file of it.
+Result<void> produce(const SourceTensor& of, bool is_stored, std::uint64_t offset,
+                     MutableByteSpan out) {
+  const Status status = espalier_produce(of.source, of.number, is_stored ? 1 : 0, offset,
+                                         out.data(), static_cast<std::uint32_t>(out.size()));
+  if (status == 0) return {};
+  return fail(static_cast<ErrorCode>(status),
+              of.source != 0
+                  ? "the bytes of a tensor are not there"
+                  : "the array of a tensor was transferred or shrunk while it was written; keep it "
+                    "unchanged until the write has ended");
+}
+
 TensorData produced_by_host(const SourceTensor& tensor) {
   return TensorData::produced([tensor](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
     told() = tensor;
     if (out.empty()) return {};
-    const Status status = espalier_produce(tensor.source, tensor.number, 0, offset, out.data(),
-                                           static_cast<std::uint32_t>(out.size()));
-    if (status == 0) return {};
-    return fail(static_cast<ErrorCode>(status),
-                "the array of a tensor was transferred or shrunk while it was written; keep it "
-                "unchanged until the write has ended");
+    return produce(tensor, false, offset, out);
   });
+}
+
+// Which tensor of a source the data are of.
+Result<SourceTensor> source_of(const TensorData& data) {
+  if (auto ok = data.read(0, {}); !ok) return propagate(ok);
+  return told();
 }
 
 // The files of a source.
@@ -65,10 +85,7 @@ class HostFiles : public ByteSource {
   }
 
   Result<void> copy(const espalier::Extent& extent, MutableByteSpan out) const override {
-    const Status status = espalier_produce(source_, extent.file, 1, extent.offset, out.data(),
-                                           static_cast<std::uint32_t>(out.size()));
-    if (status == 0) return {};
-    return fail(static_cast<ErrorCode>(status), "the bytes of a tensor are not there");
+    return produce({source_, extent.file}, true, extent.offset, out);
   }
 
  private:
@@ -91,6 +108,38 @@ class WriteSource {
 
   Tree* tree;
   ValueMaker values;
+};
+
+// Reads bases by their sources' numbers. Makes no patches: their encoder is not worth its size.
+class SourceHost : public FinderHost {
+ public:
+  explicit SourceHost(const std::vector<std::uint32_t>& sources) : sources_(sources) {}
+
+  Result<ByteSpan> read_chunk(std::size_t base, const TensorRef& tensor, std::uint32_t i) override {
+    chunk_.resize(static_cast<std::size_t>(chunk_length(tensor.bytes(), i)));
+    const SourceTensor of{sources_[base], tensor.number()};
+    if (auto ok = produce(of, false, i * kChunkBytes, chunk_); !ok) return propagate(ok);
+    return ByteSpan(chunk_);
+  }
+
+  Result<void> copy(const BaseExtent& from, MutableByteSpan out) override {
+    return produce({sources_[from.base], from.extent.file}, true, from.extent.offset, out);
+  }
+
+ private:
+  const std::vector<std::uint32_t>& sources_;
+  std::vector<std::byte> chunk_;
+};
+
+// What looks for references.
+struct Finding {
+  Finding(const Value& state, std::vector<ReferenceBase> bases, const FindRules& rules,
+          const std::vector<std::uint32_t>& sources)
+      : finder(state, std::move(bases), rules), host(sources) {}
+
+  ReferenceFinder finder;
+  SourceHost host;
+  ReferenceFinder::Scratch scratch;
 };
 
 }  // namespace
@@ -145,17 +194,22 @@ class Write {
     if (!error_) error_ = Error{ErrorCode::kInvalidTree, Error::kNoOffset, {}, what};
   }
 
-  // `make` makes a file of the state and the metadata.
-  template <class Make>
-  Status plan(const Make& make, std::uint64_t* length, std::uint32_t* pieces) {
+  Status check_built() {
     if (!error_ && (!open_.empty() || roots_.size() != 2)) {
       fail("a write takes one state and one dict of metadata");
     }
-    if (error_) return set_failure(*error_);
+    return error_ ? set_failure(*error_) : 0;
+  }
+
+  // `make` makes a file of the state and the metadata.
+  template <class Make>
+  Status plan(const Make& make, std::uint64_t* length, std::uint32_t* pieces) {
+    if (const Status status = check_built(); status != 0) return status;
     auto made = make(roots_[0], roots_[1]);
     if (!made) return set_failure(std::move(made.error()));
     file = std::move(*made);
     roots_.clear();
+    references = {};
     *length = file->length();
     *pieces = file->pieces();
     return 0;
@@ -163,9 +217,15 @@ class Write {
 
   std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors;  // by id
   std::vector<WriteSource> sources;                                          // from number 1 on
+  std::vector<ReferenceBase> bases;
+  std::vector<std::uint32_t> base_sources;  // as many
+  std::optional<Finding> finding;
+  References references;
   std::unique_ptr<WrittenFile> file;
   Losses dropped;
-  std::vector<WriteNeed> needs;  // of the last espalier_write_needs()
+  std::vector<WriteNeed> needs;  // of the last function that told them
+
+  const Value& state() const { return roots_.front(); }
 
  private:
   struct Container {
@@ -184,6 +244,16 @@ class Write {
 };
 
 namespace {
+
+// Whether file and table have every file that chunks of the copy lie in.
+bool has_all_files(const Catalog& catalog, bool is_espalier) {
+  const auto count = catalog.files().size();
+  const auto is_there = [&](const ChunkRecord& record) { return record.file < count; };
+  const Tables& t = catalog.tables();
+  return (!is_espalier || t.files.size() + 1 >= count) &&
+         std::all_of(t.chunks.begin(), t.chunks.end(), is_there) &&
+         std::all_of(t.bases.begin(), t.bases.end(), is_there);
+}
 
 Status no_such_piece() {
   return set_failure(
@@ -285,12 +355,97 @@ Status espalier_write_node(Write* write, std::uint32_t source, std::uint32_t nod
   return 0;
 }
 
+Tree* espalier_base_of_tables(const Tables* tables, const std::uint8_t* digest,
+                              const CopiedFile* files, std::uint32_t count) {
+  FileSet all;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    FileEntry file{.name = string_of(files[i].name), .length = files[i].length};
+    if (files[i].is_missing != 0) {
+      file.problem = Error{ErrorCode::kFileMissing, Error::kNoOffset, {}, {}};
+    }
+    all.push_back(std::move(file));
+  }
+  return new Tree(Checkpoint(Catalog::from_copy(copied(*tables), copied(digest), std::move(all))));
+}
+
+Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
+                           std::uint32_t length, std::uint32_t is_espalier) {
+  if (source == 0 || source > write->sources.size()) return no_such("source", source);
+  std::string label(name, length);
+  if (auto ok = check_label(label); !ok) {
+    ok.error().file = std::move(label);
+    return set_failure(std::move(ok.error()));
+  }
+  const Checkpoint& checkpoint = write->sources[source - 1].tree->checkpoint;
+  if (!has_all_files(checkpoint.catalog(), is_espalier != 0)) {
+    return set_failure({ErrorCode::kInvalidArgument,
+                        Error::kNoOffset,
+                        {},
+                        "a base that needs other files cannot have nested names; open it without "
+                        "the option 'nest'",
+                        std::move(label)});
+  }
+  write->bases.push_back({checkpoint, std::move(label), is_espalier != 0});
+  write->base_sources.push_back(source);
+  return 0;
+}
+
+Status espalier_write_find(Write* write, double most_of_full) {
+  if (const Status status = write->check_built(); status != 0) return status;
+  // Only patches would ask for the level.
+  write->finding.emplace(write->state(), std::move(write->bases),
+                         FindRules{.most_of_full = most_of_full}, write->base_sources);
+  return 0;
+}
+
+std::uint32_t espalier_write_find_next(Write* write, std::uint64_t* bytes) {
+  *bytes = 0;
+  if (!write->finding) return kNone;
+  const ReferenceFinder& finder = write->finding->finder;
+  if (!write->finding->finder.next()) {
+    write->references = write->finding->finder.take();
+    write->finding.reset();
+    return kNone;
+  }
+  for (std::size_t i = 0; i < finder.steps(); ++i) *bytes += finder.step_bytes(i);
+  return static_cast<std::uint32_t>(finder.steps());
+}
+
+Status espalier_write_find_needs(Write* write, std::uint32_t i, WriteNeeds* out) {
+  if (!write->finding || i >= write->finding->finder.steps()) return no_such("step", i);
+  write->needs.clear();
+  for (const ReferenceFinder::Need& need : write->finding->finder.needs(i)) {
+    WriteNeed told{.offset = need.extent.offset, .length = need.extent.length};
+    if (need.tensor != nullptr) {
+      const auto from = source_of(need.tensor->data);
+      if (!from) return set_failure(from.error());
+      if (from->source == 0) continue;
+      told.source = from->source;
+      told.number = from->number;
+    } else {
+      told.source = write->base_sources[need.base];
+      told.number = need.there ? need.there->number() : need.extent.file;
+      told.is_stored = need.there ? 0 : 1;
+    }
+    write->needs.push_back(told);
+  }
+  *out = {write->needs.data(), static_cast<std::uint32_t>(write->needs.size()),
+          write->finding->finder.step_bytes(i)};
+  return 0;
+}
+
+Status espalier_write_find_step(Write* write, std::uint32_t i) {
+  if (!write->finding || i >= write->finding->finder.steps()) return no_such("step", i);
+  Finding& finding = *write->finding;
+  return status_of(finding.finder.step(i, finding.host, finding.scratch));
+}
+
 Status espalier_write_plan(Write* write, std::int32_t level, std::uint32_t carry,
                            std::uint64_t* length, std::uint32_t* pieces) {
   return write->plan(
       [&](const Value& state, const Value& metadata) {
         return written_espalier(state, metadata, level,
-                                carry == 0 ? Carry::kNothing : Carry::kStored);
+                                carry == 0 ? Carry::kNothing : Carry::kStored, write->references);
       },
       length, pieces);
 }
@@ -320,10 +475,10 @@ Status espalier_write_needs(Write* write, std::uint32_t i, WriteNeeds* out) {
   if (!write->file || i >= write->file->pieces()) return no_such_piece();
   write->needs.clear();
   for (const WrittenFile::Need& need : write->file->needs(i)) {
-    if (auto ok = need.data->read(0, {}); !ok) return set_failure(std::move(ok.error()));
-    const SourceTensor from = told();
-    if (from.source == 0) continue;
-    write->needs.push_back({from.source, need.is_stored ? need.extent.file : from.number,
+    const auto from = source_of(*need.data);
+    if (!from) return set_failure(from.error());
+    if (from->source == 0) continue;
+    write->needs.push_back({from->source, need.is_stored ? need.extent.file : from->number,
                             need.is_stored ? 1u : 0u, 0, need.extent.offset, need.extent.length});
   }
   *out = {write->needs.data(), static_cast<std::uint32_t>(write->needs.size()),

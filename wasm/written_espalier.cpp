@@ -61,9 +61,11 @@ class WrittenEspalier : public WrittenFile {
 }  // namespace
 
 Result<std::unique_ptr<WrittenFile>> written_espalier(const Value& state, const Value& metadata,
-                                                      int compression_level, Carry carry) {
-  auto writer =
-      Writer::plan(state, metadata, {.compression_level = compression_level, .carry = carry});
+                                                      int compression_level, Carry carry,
+                                                      const References& references) {
+  auto writer = Writer::plan(
+      state, metadata,
+      {.compression_level = compression_level, .carry = carry, .references = &references});
   if (!writer) return propagate(writer);
   return std::unique_ptr<WrittenFile>(std::make_unique<WrittenEspalier>(std::move(*writer)));
 }

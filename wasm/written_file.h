@@ -11,6 +11,7 @@
 #include "espalier/unrepresentable.h"
 #include "espalier/value.h"
 #include "espalier/write/carry.h"
+#include "espalier/write/references.h"
 
 namespace espalier::abi {
 
@@ -41,7 +42,8 @@ class WrittenFile {
 };
 
 Result<std::unique_ptr<WrittenFile>> written_espalier(const Value& state, const Value& metadata,
-                                                      int compression_level, Carry carry);
+                                                      int compression_level, Carry carry,
+                                                      const References& references);
 /// Adds what the file leaves out to `dropped`.
 Result<std::unique_ptr<WrittenFile>> written_safetensors(const Value& state, const Value& metadata,
                                                          Unrepresentable unrepresentable,

@@ -28,7 +28,7 @@ ROOM_OF_PUBLIC = {f"espalier/{name}.h": room for room, names in PUBLIC.items() f
 C_HEADER = "include/espalier.h"
 # Headers that the build makes: a public one, and the only one with quotes that MAY_INCLUDE knows.
 VERSION, GENERATED = "espalier/version.h", "espalier_generated.h"
-CORE = {"base", "tree", "codec", "format", "read", "write", "report", "health", "map", "foreign"}
+CORE = {"base", "tree", "codec", "format", "read", "write", "delta", "report", "health", "map", "foreign"}
 FOLDERS = ("include", "src", "native", "wasm", "python/core")
 # What is built or fetched, and tests.
 NO_SOURCES = {"wasm/build", "wasm/dist", "wasm/node_modules", "wasm/test"}

@@ -36,7 +36,7 @@ export type { HttpOptions } from './source/http-source.js'
 export type { FileHandleLike, SeekableFile } from './source/file-handle-source.js'
 export type { SiblingsInput } from './source/siblings.js'
 export type { Awaitable, Source } from './source/source.js'
-export { planSafetensors, write, writeSafetensors, writeTo, type SafetensorsOptions, type WriteOptions, type WrittenPiece, type WrittenSafetensors } from './write/write.js'
+export { planSafetensors, write, writeSafetensors, writeTo, type SafetensorsOptions, type WriteBase, type WriteOptions, type WrittenPiece, type WrittenSafetensors } from './write/write.js'
 export {
   bytes, complex, float, labelled, record, tensor, tuple, Bytes, Complex, Float, Labelled, Record, Tuple, WritableTensor,
   type TensorInput,

@@ -1,4 +1,4 @@
-// Finds what of a tree lies in other files already, so that a save need not write it again.
+// Finds what of a tree lies in other files already, with all threads of a save.
 #ifndef ESPALIER_FILES_DELTA_FIND_REFERENCES_H_
 #define ESPALIER_FILES_DELTA_FIND_REFERENCES_H_
 
@@ -26,14 +26,7 @@ struct FindOptions {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// The chunks of `state` that are equal to those at the same key path of one of `bases`, the first
-/// that has the tensor with this dtype and size; and, with `patches`, patches of those that differ
-/// a little. Nothing if the file would take more than `most_of_full`. Only hashes are compared, and
-/// of a base, its head is read and the chunks that are patched; a base without hashes is read. Not
-/// looked for: streamed tensors, which can be read once, and what a base does not hold as it is
-/// (compressed by an archive, with strides, in another byte order). If a base turns out to be
-/// damaged, its chunks are written in full. A tensor without a counterpart at its path is compared
-/// with the one that begins with the same chunk. kInvalidArgument for a base whose name is no
+/// What a ReferenceFinder finds of `state` in `bases`. kInvalidArgument for a base whose name is no
 /// is_file_label(), or two files of one name that differ. Errors of reading; kCancelled.
 [[nodiscard]] Result<References> find_references(const Value& state,
                                                  std::span<const SaveBase> bases,

@@ -12,7 +12,7 @@
 #include "espalier/dtype.h"
 #include "espalier/foreign/common/boxes.h"
 #include "espalier/format/access.h"
-#include "files/delta/reference_collector.h"
+#include "files/delta/reference_bases.h"
 #include "files/delta/rewrite_references.h"
 
 namespace espalier {

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-#include "files/delta/reference_collector.h"
+#include "espalier/delta/reference_collector.h"
 #include "files/open/checkpoint_folder.h"
 
 namespace espalier {

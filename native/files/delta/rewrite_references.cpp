@@ -21,7 +21,7 @@
 #include "espalier/format/element_layout.h"
 #include "espalier/format/file_set.h"
 #include "espalier/read/to_value.h"
-#include "files/delta/reference_collector.h"
+#include "files/delta/reference_bases.h"
 
 namespace espalier {
 namespace {

@@ -141,6 +141,12 @@ export interface CoreExports {
   ): void
   espalier_write_source(write: number, tree: number): number
   espalier_write_node(write: number, source: number, node: number, hasLabel: number): number
+  espalier_base_of_tables(tables: number, digest: number, files: number, count: number): number
+  espalier_write_base(write: number, source: number, name: number, length: number, isEspalier: number): number
+  espalier_write_find(write: number, mostOfFull: number): number
+  espalier_write_find_next(write: number, bytes: number): number
+  espalier_write_find_needs(write: number, i: number, out: number): number
+  espalier_write_find_step(write: number, i: number): number
   espalier_write_plan(write: number, level: number, carry: number, length: number, pieces: number): number
   espalier_write_plan_safetensors(write: number, unrepresentable: number, length: number, pieces: number): number
   espalier_write_dropped(write: number, i: number, out: number): number

@@ -1,5 +1,5 @@
 // Reads and writes the other structs of `wasm/abi.h`, of the work on tensors: plans, tasks and results. A page that only lists does not load them.
-import { readExtent, readInt64, readSize, readText, SIZE, u64 } from './records.js'
+import { readExtent, readInt64, readSize, readText, SIZE, u64, type TextAt } from './records.js'
 
 /** `MapNeed`. */
 export function readMapNeed(view: DataView, at: number) {
@@ -29,6 +29,18 @@ export function readWriteNeeds(view: DataView, at: number): { readonly needs: Wr
     }
   })
   return { needs, bytes }
+}
+
+/** Bytes of `CopiedFile`. */
+export const COPIED_FILE_BYTES = 24
+
+/** Writes `CopiedFile`. */
+export function writeCopiedFile(view: DataView, at: number, name: TextAt, { length, isMissing }: { readonly length: number; readonly isMissing: boolean }): void {
+  view.setUint32(at, name.at, true)
+  view.setUint32(at + 4, name.length, true)
+  view.setBigUint64(at + 8, BigInt(length), true)
+  view.setUint32(at + 16, isMissing ? 1 : 0, true)
+  view.setUint32(at + 20, 0, true)
 }
 
 /** `PlanInfo`. */

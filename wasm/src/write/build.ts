@@ -4,7 +4,7 @@ import { Node } from '../api/node.js'
 import type { Opened } from '../api/opened.js'
 import { Tensor } from '../api/tensor.js'
 import { bytesOf } from '../core/bytes.js'
-import { copyTree } from '../core/copy-tree.js'
+import { copyTree, type CopiedFile } from '../core/copy-tree.js'
 import type { Core } from '../core/core.js'
 import { DTYPES, dtypeBits, kindNumber, type DType, type Kind } from '../core/names.js'
 import type { Key } from '../core/nodes.js'
@@ -29,7 +29,7 @@ export class Builder {
   readonly #write: number
   readonly #ids = new Map<object, number>()
   readonly #data: Uint8Array[] = []
-  /** The checkpoints that values come from, and their numbers: from 1 on, in this order. */
+  /** These checkpoints, and their numbers: from 1 on, in this order. */
   readonly #sources = new Map<Opened, number>()
   /** The containers around the current value, and the keys of its path. */
   readonly #around = new Set<object>()
@@ -41,9 +41,19 @@ export class Builder {
     this.#write = write
   }
 
-  /** The checkpoints that nodes come from: those of numbers from 1 on. */
+  /** The checkpoints that nodes come from, and the bases: those of numbers from 1 on. */
   get sources(): readonly Opened[] {
     return [...this.#sources.keys()]
+  }
+
+  /** The number of a checkpoint. `files`, if it is a base: then the first call for it gives them. */
+  source(opened: Opened, files?: readonly CopiedFile[]): number {
+    let source = this.#sources.get(opened)
+    if (source === undefined) {
+      source = this.#core.call.espalier_write_source(this.#write, copyTree(opened.tree, this.#core, files))
+      this.#sources.set(opened, source)
+    }
+    return source
   }
 
   /** The bytes of each tensor, by its id. */
@@ -101,13 +111,7 @@ export class Builder {
 
   /** A node of an open checkpoint, and all below it. A tensor's node may have a label that the tensor has not. */
   #node(node: Node, hasLabel: boolean): void {
-    const { opened } = node
-    let source = this.#sources.get(opened)
-    if (source === undefined) {
-      source = this.#core.call.espalier_write_source(this.#write, copyTree(opened.tree, this.#core))
-      this.#sources.set(opened, source)
-    }
-    this.#core.check(this.#core.call.espalier_write_node(this.#write, source, node.id, hasLabel ? 1 : 0))
+    this.#core.check(this.#core.call.espalier_write_node(this.#write, this.source(node.opened), node.id, hasLabel ? 1 : 0))
   }
 
   #container(value: object): void {

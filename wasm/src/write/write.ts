@@ -1,14 +1,14 @@
 // Makes Espalier files.
+import type { Checkpoint } from '../api/checkpoint.js'
 import { Core } from '../core/core.js'
-import type { Opened } from '../api/opened.js'
 import { writerAddress, type CoreInput } from '../core/module.js'
 import { readFailure, readSize } from '../core/records.js'
-import { readPiece, readWriteNeeds, type WriteNeed } from '../core/work-records.js'
-import { takingTurns, type RunOptions } from '../engine/run.js'
+import { readPiece } from '../core/work-records.js'
+import type { RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
-import { loadNeeds } from '../later.js'
+import { Bases } from './bases.js'
 import { Builder } from './build.js'
-import type { NeedsReader } from './needs.js'
+import { Steps } from './steps.js'
 
 /** Options of each kind of file. */
 interface FileOptions extends RunOptions {
@@ -32,6 +32,29 @@ export interface WriteOptions extends FileOptions {
    * default. They are not checked. If false, they are read, checked, and compressed anew, and damage is an error.
    */
   readonly carry?: boolean | undefined
+  /**
+   * Checkpoints beside the new file. Each chunk of a tensor (1 MiB) that is equal to the one at the same key path of a base is not
+   * written: the file refers to it, and needs the base, and what the base needs, for as long as it lives. A tensor that has no counterpart
+   * of its dtype and size there is compared with the one that begins with the same MiB, if there is one. The state is the same, and has the
+   * same digest, as without bases. Chunks that changed are written as they are; patches of them are made only outside JavaScript.
+   */
+  readonly bases?: readonly WriteBase[] | undefined
+  /**
+   * If the file would take more than this part of one without bases, it is written without, because it would not be worth that it
+   * depends on others: 0.6 by default. 1 depends on bases if that saves anything.
+   */
+  readonly mostOfFull?: number | undefined
+}
+
+/** A checkpoint that a new file may refer to. */
+export interface WriteBase {
+  /** It must stay open. Checkpoints of other formats, without hashes, are read to compare them. */
+  readonly checkpoint: Checkpoint
+  /**
+   * The name under which whoever opens the new file finds the base, in the same folder: letters, digits, '.', '_' and '-'. Its further
+   * files keep theirs. Give the new file another name than these, and never write over them: the core knows no names of files that it writes.
+   */
+  readonly name: string
 }
 
 /** Options of writeSafetensors(). */
@@ -78,9 +101,11 @@ export interface WrittenPiece {
  *   MiB at a time; the checkpoint must stay open. What the new file stores in the same way is taken over from an Espalier file
  *   with its hashes, unchecked: damage there stays damage, which a reader of the new file finds.
  *
+ * With `bases`, `onProgress` is first told of the bytes that are compared, and then of those that are written.
+ *
  * @throws EspalierError invalid_tree, with the key path, for anything else: undefined, functions, objects of other
- *   classes, a tree that contains itself; invalid_argument for another level; out_of_memory; those of Tensor.read(); the reason of
- *   `signal`
+ *   classes, a tree that contains itself; invalid_argument for another level, for a base that is closed, that a key map made or whose
+ *   name no file can refer to, and for two different files of one name; out_of_memory; those of Tensor.read(); the reason of `signal`
  */
 export async function write(tree: unknown, options: WriteOptions = {}): Promise<Uint8Array> {
   let file: Uint8Array | undefined
@@ -126,12 +151,17 @@ async function makeEspalier(
   begin: (length: number) => void,
   take: Take,
 ): Promise<number> {
-  const { compressionLevel = 0, carry = true } = options
-  if ((compressionLevel | 0) !== compressionLevel) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
-  const plan = (core: Core, write: number): void => {
-    core.check(core.call.espalier_write_plan(write, compressionLevel, carry ? 1 : 0, core.out + DETAILS, core.out + DETAILS + 8))
+  const { compressionLevel = 0, carry = true, bases = [], mostOfFull = 0.6, signal, onProgress } = options
+  if ((compressionLevel | 0) !== compressionLevel || compressionLevel < 0 || compressionLevel > 9) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
+  if (typeof mostOfFull !== 'number' || Number.isNaN(mostOfFull)) throw errorFromCode('invalid_argument', 'mostOfFull must be a number, such as 0.6')
+  if (!Array.isArray(bases)) throw errorFromCode('invalid_argument', 'bases must be an array')
+  const known = bases.length > 0 ? await Bases.open(bases, signal) : undefined
+  const kind: Kind = {
+    prepare: known && ((core, write, builder) => known.add(core, write, builder)),
+    find: known && ((write, steps) => known.find(write, steps, { mostOfFull, onProgress })),
+    plan: (core, write) => core.check(core.call.espalier_write_plan(write, compressionLevel, carry ? 1 : 0, core.out + DETAILS, core.out + DETAILS + 8)),
   }
-  const { length, end } = await make(tree, options, plan, begin, take)
+  const { length, end } = await make(tree, options, kind, begin, take)
   // That of a compressed file is known at its end.
   return compressionLevel === 0 ? length : end
 }
@@ -173,7 +203,7 @@ async function makeSafetensors(tree: unknown, options: SafetensorsOptions, take:
     }
     dropped = { count: told(0), first }
   }
-  const { length } = await make(tree, options, plan, () => {}, take)
+  const { length } = await make(tree, options, { plan }, () => {}, take)
   return { length, dropped }
 }
 
@@ -183,11 +213,20 @@ type Take = (bytes: Uint8Array, offset: number) => void | Promise<void>
 /** Where the plan's answer lies, behind those of other calls. */
 const DETAILS = 512
 
+/** How a kind of file is made. */
+interface Kind {
+  /** Adds what the write needs beside its tree. */
+  readonly prepare?: ((core: Core, write: number, builder: Builder) => void) | undefined
+  /** Looks for what need not be written. */
+  readonly find?: ((write: number, steps: Steps) => Promise<void>) | undefined
+  /** Lays the file out, and leaves its length and number of pieces at DETAILS. */
+  readonly plan: (core: Core, write: number) => void
+}
+
 async function make(
   tree: unknown,
   options: FileOptions,
-  /** Lays the file out, and leaves its length and number of pieces at DETAILS. */
-  plan: (core: Core, write: number) => void,
+  kind: Kind,
   begin: (length: number) => void,
   /** Without it, nothing is read or made. */
   take: Take | undefined,
@@ -198,118 +237,30 @@ async function make(
   const core = await Core.load(options.writer ?? writerAddress(), 'espalier_write', signal)
   const write = core.pointer(core.call.espalier_write())
   const builder = new Builder(core, write)
+  kind.prepare?.(core, write, builder)
   builder.add(tree)
   builder.add(options.metadata ?? {})
-  plan(core, write)
-  const total = readSize(core.view, core.out + DETAILS)
-  const count = core.view.getUint32(core.out + DETAILS + 8, true)
-  if (!take) return { length: total, end: total }
-  begin(total)
-  const pieces = new Pieces(core, write, count, builder.sources, signal)
-  core.produce = (source, number, isStored, offset, out, length) =>
-    source === 0 ? copyArray(core, builder.data[number]!, Number(offset), out, length) : pieces.produce(source >>> 0, number >>> 0, isStored !== 0, Number(offset), out, length)
-  const turn = takingTurns(signal)
-  let loaded = 0
-  let end = 0
+  const steps = new Steps(core, builder, signal)
   try {
-    for (let i = 0; i < count; i++) {
-      const bytes = await pieces.bring(i)
+    await kind.find?.(write, steps)
+    kind.plan(core, write)
+    const total = readSize(core.view, core.out + DETAILS)
+    const count = core.view.getUint32(core.out + DETAILS + 8, true)
+    if (!take) return { length: total, end: total }
+    begin(total)
+    let loaded = 0
+    let end = 0
+    await steps.run(count, (i) => core.call.espalier_write_needs(write, i, core.out), async (i, bytes) => {
       core.check(core.call.espalier_write_piece(write, i, core.out))
       const piece = readPiece(core.view, core.out)
       await take(core.bytes.subarray(piece.at, piece.at + piece.length), piece.offset)
       end = Math.max(end, piece.offset + piece.length)
       loaded += bytes
       if (bytes > 0) onProgress?.({ loaded, total })
-      signal?.throwIfAborted()
-      await turn()
-    }
+    })
+    onProgress?.({ loaded: total, total })
+    return { length: total, end }
   } finally {
-    pieces.close()
-  }
-  onProgress?.({ loaded: total, total })
-  return { length: total, end }
-}
-
-/** The status of a copy of an array's bytes into the core. */
-function copyArray(core: Core, data: Uint8Array, from: number, out: number, length: number): number {
-  // The sink may have transferred or shrunk it; its length is then 0, and subarray() throws.
-  if (data.length < from + length) return INVALID_TREE
-  core.bytes.set(data.subarray(from, from + length), out >>> 0)
-  return 0
-}
-
-/** Pieces that are read ahead: enough to keep a source busy, with a few MiB. */
-const AHEAD = 3
-
-interface Coming {
-  readonly needs: readonly WriteNeed[]
-  /** Bytes of the piece. */
-  readonly bytes: number
-  readonly data: Promise<Uint8Array[]>
-}
-
-/** What the pieces of a file need of open checkpoints, read a few pieces ahead. */
-class Pieces {
-  readonly #stop = new AbortController()
-  readonly #abort = (): void => this.#stop.abort(this.signal?.reason)
-  readonly #coming: Coming[] = []
-  #next = 0
-  #reader: NeedsReader | undefined
-  /** Those of the piece that is made, and the one that was asked for last. */
-  #needs: readonly WriteNeed[] = []
-  #data: readonly Uint8Array[] = []
-  #at = 0
-
-  constructor(
-    readonly core: Core,
-    readonly write: number,
-    readonly count: number,
-    readonly sources: readonly Opened[],
-    readonly signal: AbortSignal | undefined,
-  ) {
-    signal?.addEventListener('abort', this.#abort)
-  }
-
-  /** Brings what piece `i` needs, which comes after the one before; returns how many bytes the piece has. */
-  async bring(i: number): Promise<number> {
-    if (this.sources.length > 0) this.#reader ??= new (await loadNeeds()).NeedsReader(this.sources)
-    const last = Math.min(i + AHEAD, this.count)
-    while (this.#next < last) this.#coming.push(this.#start(this.#next++))
-    const { needs, bytes, data } = this.#coming.shift()!
-    this.#data = await data
-    this.#needs = needs
-    this.#at = 0
-    return bytes
-  }
-
-  #start(i: number): Coming {
-    const { core } = this
-    core.check(core.call.espalier_write_needs(this.write, i, core.out))
-    const { needs, bytes } = readWriteNeeds(core.view, core.out)
-    const data = needs.length === 0 ? Promise.resolve([]) : this.#reader!.read(needs, this.#stop.signal)
-    // It is awaited later, unless another failure ends the write first.
-    data.catch(() => {})
-    return { needs, bytes, data }
-  }
-
-  /** See `espalier_produce`. */
-  produce(source: number, number: number, isStored: boolean, offset: number, out: number, length: number): number {
-    for (; this.#at < this.#needs.length; this.#at++) {
-      const need = this.#needs[this.#at]!
-      const begin = offset - need.offset
-      if (need.source !== source || need.number !== number || need.isStored !== isStored || begin < 0 || begin + length > need.length) continue
-      this.core.bytes.set(this.#data[this.#at]!.subarray(begin, begin + length), out >>> 0)
-      return 0
-    }
-    return INVALID_TREE
-  }
-
-  /** Ends what is still being read. */
-  close(): void {
-    this.signal?.removeEventListener('abort', this.#abort)
-    this.#stop.abort()
+    steps.close()
   }
 }
-
-/** The number of the code invalid_tree. */
-const INVALID_TREE = 46

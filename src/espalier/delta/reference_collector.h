@@ -1,20 +1,21 @@
 // Puts together what a new file refers to, out of the records of the checkpoints that have it.
-#ifndef ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_
-#define ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_
+#ifndef ESPALIER_DELTA_REFERENCE_COLLECTOR_H_
+#define ESPALIER_DELTA_REFERENCE_COLLECTOR_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "espalier/bytes.h"
 #include "espalier/checkpoint.h"
 #include "espalier/codec/hash.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/error.h"
-#include "espalier/save_options.h"
 #include "espalier/write/references.h"
 
 namespace espalier {
@@ -26,6 +27,23 @@ struct HashOrder {
     return a.low != b.low ? a.low < b.low : a.high < b.high;
   }
 };
+
+/// A checkpoint whose files a new file may refer to.
+struct ReferenceBase {
+  Checkpoint checkpoint;
+  /// Under which name whoever opens the new file finds file 0 of it. The others have their names.
+  std::string name;
+  bool is_espalier = true;
+};
+
+/// Bytes of a file of base number `base`.
+struct BaseExtent {
+  std::size_t base = 0;
+  Extent extent = {};
+};
+
+/// Copies bytes of a file of a base to `out`, which has as many.
+using ReadBase = std::function<Result<void>(const BaseExtent& from, MutableByteSpan out)>;
 
 /// A record whose file number is that of one of several bases.
 struct FoundRecord {
@@ -58,12 +76,17 @@ bool is_referable(const TensorRef& ref);
 /// Chunk `i` of `ref`, which belongs to base number `base`.
 FoundChunk chunk_as_found(const TensorRef& ref, std::uint32_t i, std::size_t base);
 
+/// What collect_references() reads: the heads of files that no table describes.
+std::vector<BaseExtent> heads_to_read(std::span<const ReferenceBase> bases,
+                                      std::span<const FoundTensor> tensors);
+
 /// Numbers the files that the records lie in. kInvalidArgument for a base whose name is no
 /// is_file_label(), for two files of one name that differ, and for too many files; errors of
-/// reading heads.
-[[nodiscard]] Result<References> collect_references(std::span<const SaveBase> bases,
-                                                    std::vector<FoundTensor> tensors);
+/// `read`.
+[[nodiscard]] Result<References> collect_references(std::span<const ReferenceBase> bases,
+                                                    std::vector<FoundTensor> tensors,
+                                                    const ReadBase& read);
 
 }  // namespace espalier
 
-#endif  // ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_
+#endif  // ESPALIER_DELTA_REFERENCE_COLLECTOR_H_

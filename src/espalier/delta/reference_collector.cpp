@@ -1,18 +1,17 @@
-#include "files/delta/reference_collector.h"
+#include "espalier/delta/reference_collector.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "espalier/checkpoint_file.h"
 #include "espalier/codec/codec.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
-#include "espalier/format/format_info.h"
 
 namespace espalier {
 namespace {
@@ -23,9 +22,21 @@ tl::unexpected<Error> about(const std::string& file, std::string_view message) {
   return failed;
 }
 
+// Whether the table of files of the base describes file `number`.
+bool is_described(const ReferenceBase& base, std::uint32_t number) {
+  return base.is_espalier && number > 0;
+}
+
+BaseExtent head_of(std::span<const ReferenceBase> bases, std::size_t base, std::uint32_t number) {
+  const FileEntry& entry = bases[base].checkpoint.catalog().files()[number];
+  return {base, {number, 0, head_bytes(bases[base].is_espalier, entry.length)}};
+}
+
 // What is known of file `number` of a base.
-Result<ReferredFile> describe(const SaveBase& base, std::uint32_t number) {
-  const Catalog& catalog = base.file->checkpoint().catalog();
+Result<ReferredFile> describe(std::span<const ReferenceBase> bases, std::size_t base_number,
+                              std::uint32_t number, const ReadBase& read) {
+  const ReferenceBase& base = bases[base_number];
+  const Catalog& catalog = base.checkpoint.catalog();
   const FileEntry& entry = catalog.files()[number];
   const std::string& name = number == 0 ? base.name : entry.name;
   if (auto ok = check_label(name); !ok) {
@@ -33,38 +44,51 @@ Result<ReferredFile> describe(const SaveBase& base, std::uint32_t number) {
     return propagate(ok);
   }
   ReferredFile file{.name = name, .length = entry.length};
-  const bool is_espalier = catalog.format() == kEspalierFormat;
-  if (is_espalier && number > 0) {
+  if (is_described(base, number)) {
     // A nested tree has no table of files of its own.
     const FileRecord& record = catalog.stored_tables().files[number - 1];
+    file.length = record.length;
     file.head = record.head;
     file.head_hash = record.head_hash;
     file.tree_digest = record.tree_digest;
     return file;
   }
-  if (is_espalier) file.tree_digest = catalog.tree_digest().value_or(Hash128());
-  file.head = head_bytes(is_espalier, entry.length);
-  std::vector<std::byte> head(file.head);
-  if (auto ok = base.file->source().copy({number, 0, head.size()}, head); !ok) {
+  if (base.is_espalier) file.tree_digest = catalog.tree_digest().value_or(Hash128());
+  const BaseExtent from = head_of(bases, base_number, number);
+  std::vector<std::byte> head(static_cast<std::size_t>(from.extent.length));
+  if (auto ok = read(from, head); !ok) {
     ok.error().file = name;
     return propagate(ok);
   }
+  file.head = static_cast<std::uint32_t>(head.size());
   file.head_hash = hash128(head);
   return file;
 }
 
 // Calls `use` with each record that lies in a file of a base.
-template <class Use>
-Result<void> for_each_record(FoundChunk& chunk, const Use& use) {
+template <class Chunk, class Use>
+Result<void> for_each_record(Chunk& chunk, const Use& use) {
   Result<void> ok;
   if (chunk.patch == nullptr) ok = use(chunk.chunk);
   for (std::size_t i = 0; ok && i < chunk.bases.size(); ++i) ok = use(chunk.bases[i]);
   return ok;
 }
 
+template <class Tensors, class Use>
+Result<void> for_all(Tensors& tensors, const Use& use) {
+  for (auto& tensor : tensors) {
+    for (auto& chunk : tensor.chunks) {
+      if (!chunk) continue;
+      if (auto ok = for_each_record(*chunk, use); !ok) return ok;
+    }
+  }
+  return {};
+}
+
 class ReferenceCollector {
  public:
-  explicit ReferenceCollector(std::span<const SaveBase> bases) : bases_(bases) {}
+  ReferenceCollector(std::span<const ReferenceBase> bases, const ReadBase& read)
+      : bases_(bases), read_(read) {}
 
   Result<References> run(std::vector<FoundTensor> tensors) {
     auto ok = for_all(tensors, [&](FoundRecord& found) { return add_file(found); });
@@ -80,21 +104,10 @@ class ReferenceCollector {
   }
 
  private:
-  template <class Use>
-  static Result<void> for_all(std::vector<FoundTensor>& tensors, const Use& use) {
-    for (FoundTensor& tensor : tensors) {
-      for (auto& chunk : tensor.chunks) {
-        if (!chunk) continue;
-        if (auto ok = for_each_record(*chunk, use); !ok) return ok;
-      }
-    }
-    return {};
-  }
-
   Result<void> add_file(const FoundRecord& found) {
     const std::pair key(found.base, found.record.file);
     if (names_.contains(key)) return {};
-    auto file = describe(bases_[found.base], found.record.file);
+    auto file = describe(bases_, found.base, found.record.file, read_);
     if (!file) return propagate(file);
     names_.emplace(key, file->name);
     const auto [at, is_new] = by_name_.emplace(file->name, *file);
@@ -130,7 +143,8 @@ class ReferenceCollector {
     if (has_any) references_.chunks.emplace(tensor.tensor, std::move(chunks));
   }
 
-  const std::span<const SaveBase> bases_;
+  const std::span<const ReferenceBase> bases_;
+  const ReadBase& read_;
   std::map<std::string, ReferredFile> by_name_;
   std::map<std::pair<std::size_t, std::uint16_t>, std::string> names_;  // by base and file
   std::map<std::string, std::uint16_t> numbers_;
@@ -178,9 +192,23 @@ FoundChunk chunk_as_found(const TensorRef& ref, std::uint32_t i, std::size_t bas
   return found;
 }
 
-Result<References> collect_references(std::span<const SaveBase> bases,
-                                      std::vector<FoundTensor> tensors) {
-  return ReferenceCollector(bases).run(std::move(tensors));
+std::vector<BaseExtent> heads_to_read(std::span<const ReferenceBase> bases,
+                                      std::span<const FoundTensor> tensors) {
+  std::set<std::pair<std::size_t, std::uint16_t>> files;
+  std::vector<BaseExtent> heads;
+  (void)for_all(tensors, [&](const FoundRecord& found) -> Result<void> {
+    const bool is_new = files.emplace(found.base, found.record.file).second;
+    if (is_new && !is_described(bases[found.base], found.record.file)) {
+      heads.push_back(head_of(bases, found.base, found.record.file));
+    }
+    return {};
+  });
+  return heads;
+}
+
+Result<References> collect_references(std::span<const ReferenceBase> bases,
+                                      std::vector<FoundTensor> tensors, const ReadBase& read) {
+  return ReferenceCollector(bases, read).run(std::move(tensors));
 }
 
 }  // namespace espalier

@@ -1,7 +1,7 @@
 // Opens the output of write() again and compares it, also with the golden files of C++.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bytes, complex, Float, float, labelled, open, record, tensor, tuple, write, writeTo } from 'espalier'
+import { bytes, complex, Float, float, labelled, open, record, tensor, tuple, write, writeSafetensors, writeTo } from 'espalier'
 import { golden } from './support.mjs'
 
 // The values of a tree with the tensors read, so that write() takes it.
@@ -171,4 +171,16 @@ test('sizes that numbers do not hold are an error of opening, not of whoever ask
   const opened = async (shape) => open(await write({ a: tensor({ dtype: 'u8', shape }), b: Uint8Array.of(1) }))
   await assert.rejects(opened([2 ** 31, 2 ** 31]), { code: 'limit_exceeded', path: 'a' })
   assert.equal((await opened([2 ** 26, 2 ** 26])).get('a').tensor.elements, 2 ** 52)
+})
+
+test('a write whose sink waits without end can be cancelled', async () => {
+  const tree = { w: new Float32Array(100) }
+  for (const make of [writeTo, writeSafetensors]) {
+    const stop = new AbortController()
+    const sink = () => {
+      queueMicrotask(() => stop.abort(new Error('enough')))
+      return new Promise(() => {})
+    }
+    await assert.rejects(make(tree, sink, { signal: stop.signal }), /^Error: enough$/)
+  }
 })

@@ -6,6 +6,7 @@ import { readFailure, readSize } from '../core/records.js'
 import { readPiece } from '../core/work-records.js'
 import type { RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
+import { orAborted } from '../source/abort.js'
 import { Bases } from './bases.js'
 import { Builder } from './build.js'
 import { Steps } from './steps.js'
@@ -253,7 +254,8 @@ async function make(
     await steps.run(count, (i) => core.call.espalier_write_needs(write, i, core.out), async (i, bytes) => {
       core.check(core.call.espalier_write_piece(write, i, core.out))
       const piece = readPiece(core.view, core.out)
-      await take(core.bytes.subarray(piece.at, piece.at + piece.length), piece.offset)
+      // A sink may wait without end, for a disk or a user.
+      await orAborted(Promise.resolve(take(core.bytes.subarray(piece.at, piece.at + piece.length), piece.offset)), signal)
       end = Math.max(end, piece.offset + piece.length)
       loaded += bytes
       if (bytes > 0) onProgress?.({ loaded, total })

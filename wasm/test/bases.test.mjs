@@ -198,6 +198,16 @@ test('nodes of open checkpoints: those of the base are not read, others are comp
   }
 })
 
+test('many small tensors are compared with few reads', async () => {
+  const layers = Array.from({ length: 300 }, (_, i) => weights(Float32Array, 1000, i + 1))
+  const source = countingSource(await write({ layers }))
+  const base = await open(source, { cache: false })
+  source.reads.length = 0
+  const moved = await write({ model: base.root, bias: SMALL }, { bases: [{ checkpoint: base, name: 'one.espalier' }] })
+  assert.ok(moved.length < 2 ** 16, `${moved.length} bytes`)
+  assert.ok(source.reads.length <= 10, `${source.reads.length} reads`)
+})
+
 test('bases of other formats are read to compare them', async () => {
   const tensors = { a: A, b: B, small: SMALL }
   const pieces = []
@@ -228,6 +238,11 @@ test('without its base, the file opens and its own tensors are read; others name
   await assert.rejects(alone.get('model/a').tensor.read(), { code: 'file_missing', file: 'one.espalier', path: 'model/a' })
   const other = await open(bytes, { siblings: new Map([['one.espalier', await write({ x: A })]]) })
   await assert.rejects(other.get('model/a').tensor.read(), { code: 'base_mismatch', file: 'one.espalier' })
+  // Neither is taken over from another file of that name.
+  for (const compressionLevel of [0, 1]) {
+    await assert.rejects(write({ a: other.get('model/a') }, { compressionLevel }), { code: 'base_mismatch', file: 'one.espalier' })
+    await assert.rejects(write({ a: alone.get('model/a') }, { compressionLevel }), { code: 'file_missing', file: 'one.espalier' })
+  }
   // What lies in a file that is not there is no base.
   const again = await write(tree, { bases: [{ checkpoint: alone, name: 'two.espalier' }] })
   same(again, await write(tree))
@@ -274,7 +289,7 @@ test('what is no base is refused before anything is written', async () => {
     await refused([base], { code: 'invalid_argument', message: /open checkpoint and a name/ })
   }
   await refused('one.espalier', { code: 'invalid_argument', message: /array/ })
-  for (const mostOfFull of [NaN, '0.5']) await refused([{ checkpoint, name: 'a' }], { code: 'invalid_argument', message: /mostOfFull/ }, { mostOfFull })
+  for (const mostOfFull of [NaN, '0.5', 60, -0.1]) await refused([{ checkpoint, name: 'a' }], { code: 'invalid_argument', message: /mostOfFull/ }, { mostOfFull })
   await refused([{ checkpoint, name: 'a' }], { code: 'invalid_argument', message: /level/ }, { compressionLevel: 10 })
   // Two files of one name, and one file as two bases.
   const half = await open(await write({ opt: { m: C } }))

@@ -1,11 +1,13 @@
 // Reads any bytes of tensors in C order, for what makes files of them. Loaded at the first write, or key map.
 import { DTYPES, dtypeBits } from '../core/names.js'
+import { readNotes } from '../core/notes.js'
 import type { SlicePart } from '../core/records.js'
 import { tensorInfo } from '../core/tensors.js'
 import type { ReadJob } from '../engine/engine.js'
 import type { LayeredRange } from '../engine/layers.js'
 import { Plan } from '../engine/plan.js'
 import { forEachRange } from '../engine/run.js'
+import type { EspalierError } from '../errors.js'
 import type { Opened } from './opened.js'
 import { fill } from './read-tensor.js'
 
@@ -36,6 +38,7 @@ interface Known {
 export class BytesReader {
   readonly #opened: Opened
   #known = new Map<number, Known>()
+  #problems: ReadonlyMap<string | undefined, EspalierError> | undefined
 
   constructor(opened: Opened) {
     this.#opened = opened
@@ -62,7 +65,11 @@ export class BytesReader {
         ranges.push(range)
         works.push((stored) => void (results[i] = stored))
       }
-      if (isStored && length > 0) return pass({ file: number, offset, length })
+      if (isStored && length > 0) {
+        const problem = this.#problemOf(number)
+        if (problem) throw problem
+        return pass({ file: number, offset, length })
+      }
       if (length === 0) return void (results[i] = new Uint8Array(0))
       const of = known.get(number) ?? this.#known.get(number) ?? { plan: this.#plan(number, []), band: undefined }
       known.set(number, of)
@@ -152,6 +159,13 @@ export class BytesReader {
     // The caller that awaits it gets the error.
     bytes.catch(() => {})
     return { begin, end, bytes }
+  }
+
+  /** Why a file cannot be read. Its bytes are taken over unchecked, so those of another file of its name would be, too. */
+  #problemOf(file: number): EspalierError | undefined {
+    const { tree } = this.#opened
+    this.#problems ??= new Map(readNotes(tree).problems.map((problem) => [problem.file, problem]))
+    return file === 0 ? undefined : this.#problems.get(tree.fileNames[file])
   }
 
   #plan(number: number, slices: readonly SlicePart[]): Plan {

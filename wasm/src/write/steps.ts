@@ -6,15 +6,24 @@ import { loadNeeds } from '../later.js'
 import type { Builder } from './build.js'
 import type { NeedsReader } from './needs.js'
 
-/** Steps whose needs are read ahead: enough to keep a source busy, with a few MiB. */
+/** Groups of steps whose needs are read ahead: enough to keep a source busy, with a few MiB. */
 const AHEAD = 3
+/** Steps that need no more bytes than this are a group, of this many steps at most: what many small tensors need is read together. */
+const GROUP_BYTES = 2 ** 21
+const MOST_STEPS = 256
 /** The number of the code invalid_tree. */
 const INVALID_TREE = 46
 
-interface Coming {
+interface Step {
   readonly needs: readonly WriteNeed[]
   /** Bytes that the step is about. */
   readonly bytes: number
+}
+
+/** Steps one after the other. */
+interface Group {
+  readonly steps: readonly Step[]
+  /** Of all their needs. */
   readonly data: Promise<Uint8Array[]>
 }
 
@@ -48,29 +57,46 @@ export class Steps {
   async run(count: number, tellNeeds: (i: number) => number, step: (i: number, bytes: number) => void | Promise<void>): Promise<void> {
     const { sources } = this.builder
     if (sources.length > 0) this.#reader ??= new (await loadNeeds()).NeedsReader(sources)
-    const coming: Coming[] = []
+    const coming: Group[] = []
     const turn = takingTurns(this.signal)
     let next = 0
-    for (let i = 0; i < count; i++) {
-      while (next < Math.min(i + AHEAD, count)) coming.push(this.#start(tellNeeds, next++))
-      const { needs, bytes, data } = coming.shift()!
-      this.#data = await data
-      this.#needs = needs
-      this.#at = 0
-      await step(i, bytes)
-      this.signal?.throwIfAborted()
-      await turn()
+    for (let i = 0; i < count; ) {
+      while (coming.length < AHEAD && next < count) {
+        const group = this.#start(tellNeeds, next, count)
+        next += group.steps.length
+        coming.push(group)
+      }
+      const { steps, data } = coming.shift()!
+      const all = await data
+      let from = 0
+      for (const { needs, bytes } of steps) {
+        this.#data = all.slice(from, (from += needs.length))
+        this.#needs = needs
+        this.#at = 0
+        await step(i++, bytes)
+        this.signal?.throwIfAborted()
+        await turn()
+      }
     }
   }
 
-  #start(tellNeeds: (i: number) => number, i: number): Coming {
+  #start(tellNeeds: (i: number) => number, begin: number, count: number): Group {
     const { core } = this
-    core.check(tellNeeds(i))
-    const { needs, bytes } = readWriteNeeds(core.view, core.out)
-    const data = needs.length === 0 ? Promise.resolve([]) : this.#reader!.read(needs, this.#stop.signal)
+    const steps: Step[] = []
+    const all: WriteNeed[] = []
+    for (let total = 0, i = begin; i < count && steps.length < MOST_STEPS && total < GROUP_BYTES; i++) {
+      core.check(tellNeeds(i))
+      const { needs, bytes } = readWriteNeeds(core.view, core.out)
+      for (const need of needs) {
+        all.push(need)
+        total += need.length
+      }
+      steps.push({ needs, bytes })
+    }
+    const data = all.length === 0 ? Promise.resolve([]) : this.#reader!.read(all, this.#stop.signal)
     // It is awaited later, unless another failure ends the write first.
     data.catch(() => {})
-    return { needs, bytes, data }
+    return { steps, data }
   }
 
   /** The status of a copy of an array's bytes into the core. */

@@ -36,7 +36,8 @@ export interface WriteOptions extends FileOptions {
   /**
    * Checkpoints beside the new file. Each chunk of a tensor (1 MiB) that is equal to the one at the same key path of a base is not
    * written: the file refers to it, and needs the base, and what the base needs, for as long as it lives. A tensor that has no counterpart
-   * of its dtype and size there is compared with the one that begins with the same MiB, if there is one. The state is the same, and has the
+   * of its dtype and size there is compared with the one of the same dtype and size that begins with the same MiB, if a base with hashes
+   * has one. So a tensor that grew is written whole. The state is the same, and has the
    * same digest, as without bases. Chunks that changed are written as they are; patches of them are made only outside JavaScript.
    */
   readonly bases?: readonly WriteBase[] | undefined
@@ -154,7 +155,7 @@ async function makeEspalier(
 ): Promise<number> {
   const { compressionLevel = 0, carry = true, bases = [], mostOfFull = 0.6, signal, onProgress } = options
   if ((compressionLevel | 0) !== compressionLevel || compressionLevel < 0 || compressionLevel > 9) throw errorFromCode('invalid_argument', 'the compression level must be a whole number from 0 to 9')
-  if (typeof mostOfFull !== 'number' || Number.isNaN(mostOfFull)) throw errorFromCode('invalid_argument', 'mostOfFull must be a number, such as 0.6')
+  if (typeof mostOfFull !== 'number' || !(mostOfFull >= 0 && mostOfFull <= 1)) throw errorFromCode('invalid_argument', 'mostOfFull must be a number from 0 to 1, such as 0.6')
   if (!Array.isArray(bases)) throw errorFromCode('invalid_argument', 'bases must be an array')
   const known = bases.length > 0 ? await Bases.open(bases, signal) : undefined
   const kind: Kind = {

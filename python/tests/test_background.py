@@ -58,12 +58,14 @@ def test_cancel_and_timeout_and_await(file):
 def interrupt(call, after):
     """Calls it, with a Ctrl-C after so many seconds that it must not survive.
 
-    How long a call takes varies with the machine's load: one that ends before its Ctrl-C is called again, with half the time.
+    How long a call takes varies with the machine's load: one that ends before its Ctrl-C is called again, with half the time,
+    and one whose Ctrl-C comes before it begins with twice the time.
     """
-    ended = False
+    begun = ended = False
     timer = threading.Timer(after, _thread.interrupt_main)
-    timer.start()
     try:
+        timer.start()
+        begun = True
         call()
         ended = True
         while True:  # until the Ctrl-C comes; one of this kind does not end a sleep
@@ -71,6 +73,8 @@ def interrupt(call, after):
     except KeyboardInterrupt:
         pass
     timer.join()
+    if not begun:
+        interrupt(call, after * 2)
     if ended:
         assert after > 0.001, "the call ends before any Ctrl-C"
         interrupt(call, after / 2)

@@ -177,14 +177,18 @@ def selected(steps, wanted):
     return [step for step in steps if step.name in names]
 
 
-def end_group(process, seconds=10):
-    """Ends what a step started and left behind: asks first, as browsers end their own processes then."""
+def end_group(process, seconds=10, *, reaps=True):
+    """Ends what a step started and left behind: asks first, as browsers end their own processes then.
+
+    `reaps` is False in a thread while another one waits for the step's end, which must learn of it.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
+            if reaps:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
             os.killpg(process.pid, 0)
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
@@ -228,7 +232,7 @@ def run(steps, logs):
 
     def expire(step, process):
         expired.add(step.name)
-        end_group(process)
+        end_group(process, reaps=False)
 
     def start(step):
         nonlocal is_starting

@@ -246,8 +246,11 @@ export function App() {
   }
   useShortcuts({
     '/': () => {
+      const focus = (): void => document.querySelector<HTMLElement>('form[role=search] input[type=search]')?.focus()
       if (!isRunShown) showPane(false)
-      setTimeout(() => document.querySelector<HTMLElement>('form[role=search] input[type=search]')?.focus())
+      // What is typed next is for it. Where a narrow page hides it still, it comes with the tree.
+      focus()
+      setTimeout(focus)
     },
     '?': () => setKeysShown(true),
   })

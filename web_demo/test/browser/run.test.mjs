@@ -159,6 +159,7 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#run=example-run.json')
     await read(page, 3)
     await page.keyboard.press('/')
+    assert.ok(await page.evaluate(() => document.activeElement.matches('.run-filter input')), 'what is typed next is for the filter')
     await page.keyboard.type('layers/[89] weight | 3/bias')
     await said(page, '.run-bar [role=status]', /; \d tensors found/)
     const found = await paths(page)

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "abi.h"
-#include "copied_tables.h"
 #include "failure.h"
 #include "tree_handle.h"
 #include "written_file.h"
@@ -246,10 +245,10 @@ class Write {
 namespace {
 
 // Whether file and table have every file that chunks of the copy lie in.
-bool has_all_files(const Catalog& catalog, bool is_espalier) {
-  const auto count = catalog.files().size();
+bool has_all_files(const Tree& tree, bool is_espalier) {
+  const auto count = tree.files.size();
   const auto is_there = [&](const ChunkRecord& record) { return record.file < count; };
-  const Tables& t = catalog.tables();
+  const Tables& t = tree.tables();
   return (!is_espalier || t.files.size() + 1 >= count) &&
          std::all_of(t.chunks.begin(), t.chunks.end(), is_there) &&
          std::all_of(t.bases.begin(), t.bases.end(), is_there);
@@ -365,7 +364,9 @@ Tree* espalier_base_of_tables(const Tables* tables, const std::uint8_t* digest,
     }
     all.push_back(std::move(file));
   }
-  return new Tree(Checkpoint(Catalog::from_copy(copied(*tables), copied(digest), std::move(all))));
+  Tree* tree = espalier_tree_of_tables(tables, digest);
+  tree->files = std::move(all);
+  return tree;
 }
 
 Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
@@ -376,8 +377,8 @@ Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
     ok.error().file = std::move(label);
     return set_failure(std::move(ok.error()));
   }
-  const Checkpoint& checkpoint = write->sources[source - 1].tree->checkpoint;
-  if (!has_all_files(checkpoint.catalog(), is_espalier != 0)) {
+  const Tree& tree = *write->sources[source - 1].tree;
+  if (!has_all_files(tree, is_espalier != 0)) {
     return set_failure({ErrorCode::kInvalidArgument,
                         Error::kNoOffset,
                         {},
@@ -385,7 +386,7 @@ Status espalier_write_base(Write* write, std::uint32_t source, const char* name,
                         "the option 'nest'",
                         std::move(label)});
   }
-  write->bases.push_back({checkpoint, std::move(label), is_espalier != 0});
+  write->bases.push_back({tree.checkpoint, std::move(label), is_espalier != 0, tree.files});
   write->base_sources.push_back(source);
   return 0;
 }

@@ -17,6 +17,7 @@
 #include "espalier/bytes.h"
 #include "espalier/checkpoint.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/health/state_parts.h"
 #include "espalier/read/totals.h"
 
@@ -56,6 +57,7 @@ class Tree {
   }
 
   Checkpoint checkpoint;
+  std::vector<FileEntry> files;         // of a base of a write
   std::string path;                     // of the last espalier_path() or espalier_tensor_path()
   std::string keys;                     // of the last espalier_keys()
   std::vector<std::uint32_t> key_ends;  // likewise

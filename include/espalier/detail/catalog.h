@@ -203,14 +203,9 @@ class Catalog {
                                                                            const Limits& limits);
 
   /// From a copy of another catalog's tables(), which are not validated again: a nested tree keeps
-  /// the numbers of its tensors, and would not pass. It has no files, so nothing can be read, and
-  /// no bases().
+  /// the numbers of its tensors, and would not pass. It has no files, so nothing can be read.
   [[nodiscard]] static std::shared_ptr<const Catalog> from_copy(
       OwnedTables tables, const std::optional<Hash128>& tree_digest);
-
-  /// The same with the files of the other catalog, and its bases().
-  [[nodiscard]] static std::shared_ptr<const Catalog> from_copy(
-      OwnedTables tables, const std::optional<Hash128>& tree_digest, std::vector<FileEntry> files);
 
   /// The format that it was read from.
   const FormatInfo& format() const { return *format_; }
@@ -246,8 +241,6 @@ class Catalog {
  private:
   /// Every catalog is one: also what the views point into, and what is seldom asked for.
   struct Owned;
-  static std::shared_ptr<Owned> copy_of(OwnedTables tables,
-                                        const std::optional<Hash128>& tree_digest);
 
   Catalog() = default;
   ~Catalog();

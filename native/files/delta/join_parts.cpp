@@ -209,7 +209,7 @@ class PartJoiner {
       const std::uint64_t length = copies[i].from.length;
       std::uint64_t referred = 0;
       if (copies[i].is_whole() && copies[i].to % kChunkBytes == 0 &&
-          is_referable(parts[i].tensor)) {
+          is_referable(parts[i].tensor, parts[i].tensor.catalog().files())) {
         // The last chunk of the part may be the begin of one.
         referred = copies[i].to + length == bytes ? length : length - length % kChunkBytes;
         for (std::uint64_t done = 0; done < referred; done += kChunkBytes) {

@@ -12,7 +12,11 @@ std::vector<ReferenceBase> reference_bases(std::span<const SaveBase> bases) {
   all.reserve(bases.size());
   for (const SaveBase& base : bases) {
     const Checkpoint& checkpoint = base.file->checkpoint();
-    all.push_back({checkpoint, base.name, checkpoint.catalog().format() == kEspalierFormat});
+    const auto files = checkpoint.catalog().files();
+    all.push_back({checkpoint,
+                   base.name,
+                   checkpoint.catalog().format() == kEspalierFormat,
+                   {files.begin(), files.end()}});
   }
   return all;
 }

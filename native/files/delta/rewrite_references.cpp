@@ -148,7 +148,7 @@ Result<void> add_places(const CheckpointFile& file, std::size_t base, Places& pl
   CheckpointFile::ChunkBuffer buffer;
   for (std::uint32_t number = 0; number < file.checkpoint().tensor_count(); ++number) {
     const TensorRef tensor = file.checkpoint().tensor(number);
-    if (!is_referable(tensor)) continue;
+    if (!is_referable(tensor, tensor.catalog().files())) continue;
     for (std::uint32_t i = 0; i < tensor.chunk_count(); ++i) {
       Hash128 hash = catalog.tables().chunks[tensor.first_chunk() + i].hash;
       if (!catalog.has_hashes()) {

@@ -28,7 +28,7 @@ bool is_described(const ReferenceBase& base, std::uint32_t number) {
 }
 
 BaseExtent head_of(std::span<const ReferenceBase> bases, std::size_t base, std::uint32_t number) {
-  const FileEntry& entry = bases[base].checkpoint.catalog().files()[number];
+  const FileEntry& entry = bases[base].files[number];
   return {base, {number, 0, head_bytes(bases[base].is_espalier, entry.length)}};
 }
 
@@ -37,7 +37,7 @@ Result<ReferredFile> describe(std::span<const ReferenceBase> bases, std::size_t 
                               std::uint32_t number, const ReadBase& read) {
   const ReferenceBase& base = bases[base_number];
   const Catalog& catalog = base.checkpoint.catalog();
-  const FileEntry& entry = catalog.files()[number];
+  const FileEntry& entry = base.files[number];
   const std::string& name = number == 0 ? base.name : entry.name;
   if (auto ok = check_label(name); !ok) {
     ok.error().file = name;
@@ -170,9 +170,8 @@ void FoundChunk::put_patch(std::shared_ptr<const std::vector<std::byte>> stored,
   patch = std::move(stored);
 }
 
-bool is_referable(const TensorRef& ref) {
+bool is_referable(const TensorRef& ref, std::span<const FileEntry> files) {
   if (ref.is_placeholder() || ref.storage() != nullptr || ref.chunk_count() == 0) return false;
-  const auto files = ref.catalog().files();
   const auto is_there = [&](const ChunkRecord& record) {
     return !files[record.file].problem && !files[record.file].maker;
   };

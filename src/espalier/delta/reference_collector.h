@@ -16,6 +16,7 @@
 #include "espalier/codec/hash.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/error.h"
+#include "espalier/format/file_set.h"
 #include "espalier/write/references.h"
 
 namespace espalier {
@@ -34,6 +35,8 @@ struct ReferenceBase {
   /// Under which name whoever opens the new file finds file 0 of it. The others have their names.
   std::string name;
   bool is_espalier = true;
+  /// Its files, by number: a catalog that was copied has none.
+  std::vector<FileEntry> files = {};
 };
 
 /// Bytes of a file of base number `base`.
@@ -70,8 +73,9 @@ struct FoundTensor {
 /// kInvalidArgument for a name that no checkpoint can refer to; see is_file_label().
 [[nodiscard]] Result<void> check_label(const std::string& name);
 
-/// Whether the chunks of `ref` hold its elements, packed, in files that another file may name.
-bool is_referable(const TensorRef& ref);
+/// Whether the chunks of `ref` hold its elements, packed, in those of `files`, by number, that
+/// another file may name.
+bool is_referable(const TensorRef& ref, std::span<const FileEntry> files);
 
 /// Chunk `i` of `ref`, which belongs to base number `base`.
 FoundChunk chunk_as_found(const TensorRef& ref, std::uint32_t i, std::size_t base);

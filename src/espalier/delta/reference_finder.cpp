@@ -197,7 +197,8 @@ void ReferenceFinder::add(const Tensor* tensor, const std::optional<TensorRef>& 
   if (!there || tensor->data.is_placeholder() || tensor->data.is_streamed()) return;
   const auto bytes = tensor_bytes(tensor->dtype, tensor->shape, tensor->block());
   if (!bytes || *bytes != there->bytes() || tensor->dtype != there->dtype()) return;
-  if (!is_referable(*there) || !known_.emplace(tensor, pairs_.size()).second) return;
+  if (!is_referable(*there, bases_[base].files) || !known_.emplace(tensor, pairs_.size()).second)
+    return;
   pairs_.push_back({tensor, *there, base});
 }
 

@@ -103,8 +103,8 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
   return catalog;
 }
 
-std::shared_ptr<Catalog::Owned> Catalog::copy_of(OwnedTables tables,
-                                                 const std::optional<Hash128>& tree_digest) {
+std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
+                                                  const std::optional<Hash128>& tree_digest) {
   auto catalog = std::make_shared<Owned>();
   catalog->format_ = &kEspalierFormat;
   catalog->files_.emplace_back();
@@ -120,20 +120,6 @@ std::shared_ptr<Catalog::Owned> Catalog::copy_of(OwnedTables tables,
   for (std::uint32_t i = 0; i < t.text_ends.size(); ++i) {
     catalog->pool_facts_.plain_texts.push_back(is_plain_key(table_text(t, i)));
   }
-  return catalog;
-}
-
-std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
-                                                  const std::optional<Hash128>& tree_digest) {
-  return copy_of(std::move(tables), tree_digest);
-}
-
-std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
-                                                  const std::optional<Hash128>& tree_digest,
-                                                  FileSet files) {
-  auto catalog = copy_of(std::move(tables), tree_digest);
-  catalog->files_ = std::move(files);
-  const Tables& t = catalog->tables_;
   std::uint32_t base = 0;
   for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
     if (!t.chunks[i].is_patch()) continue;

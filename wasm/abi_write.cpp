@@ -402,9 +402,9 @@ Status espalier_write_find(Write* write, double most_of_full) {
 std::uint32_t espalier_write_find_next(Write* write, std::uint64_t* bytes) {
   *bytes = 0;
   if (!write->finding) return kNone;
-  const ReferenceFinder& finder = write->finding->finder;
-  if (!write->finding->finder.next()) {
-    write->references = write->finding->finder.take();
+  ReferenceFinder& finder = write->finding->finder;
+  if (!finder.next()) {
+    write->references = finder.take();
     write->finding.reset();
     return kNone;
   }

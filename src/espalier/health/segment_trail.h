@@ -23,8 +23,8 @@ struct TrailSegment {
   bool is_number = false;
 };
 
-/// Follows a walk from node to node. What a container's name says is kept for all below it: paths
-/// may be long, and a hostile file has many tensors below the same long path.
+/// Follows a walk from node to node. It looks at a container's name once, and not again for each
+/// node below: a hostile file has many tensors below one long path.
 class SegmentTrail {
  public:
   /// Segments that are looked at. A hostile path has thousands.
@@ -46,7 +46,7 @@ class SegmentTrail {
   std::string_view key() const { return key_; }
 
  private:
-  // What a path says as a whole.
+  // Facts about the path of a node.
   struct State {
     std::size_t path_size = 0;
     std::size_t kept = 0;   // of segments_

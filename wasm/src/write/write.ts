@@ -43,7 +43,7 @@ export interface WriteOptions extends FileOptions {
   readonly bases?: readonly WriteBase[] | undefined
   /**
    * If the file would take more than this part of one without bases, it is written without, because it would not be worth that it
-   * depends on others: 0.6 by default. 1 depends on bases if that saves anything.
+   * depends on others: from 0 to 1, and 0.6 by default. 1 depends on bases if that saves anything.
    */
   readonly mostOfFull?: number | undefined
 }

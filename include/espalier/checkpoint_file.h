@@ -358,6 +358,7 @@ class CheckpointFile {
                                             FileScope scope = FileScope::kAll) const;
 
  private:
+  friend class LazyTensors;
   friend class MachineOpening;
   [[nodiscard]] Result<VerifyReport> verify_checksums(const ReadOptions& options) const;
   CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,

@@ -236,10 +236,10 @@ class Value {
   Kind kind() const { return kind_; }
   /// The label; empty if there is none (a label may be an empty text too: see has_label()).
   std::string_view label() const& {
-    return label_ ? std::string_view(*label_) : std::string_view();
+    return label_ != nullptr ? std::string_view(*label_) : std::string_view();
   }
   std::string_view label() && = delete;  // It, and what else points into a value, would dangle.
-  bool has_label() const { return label_.has_value(); }
+  bool has_label() const { return label_ != nullptr; }
 
   // The value, or nullopt if the node is of another kind.
   std::optional<bool> as_bool() const;
@@ -308,6 +308,9 @@ class Value {
   ChildIterator<Value> begin() { return child_at(*this, 0); }
   ChildIterator<Value> end() { return child_at(*this, children().size()); }
 
+  /// Makes room for `count` children of a container, so that they need not move while they are
+  /// added. Does nothing for other kinds.
+  void reserve(std::size_t count);
   /// Appends a child to a dict or record. Saving checks for duplicate keys. Other kinds get a
   /// defect().
   void add(Key key, Value value);
@@ -378,9 +381,11 @@ class Value {
     std::vector<Value> values;
     std::shared_ptr<KeyIndex> index;  // of keys, once they are looked for; never that of a copy
   };
-  using Payload =
-      std::variant<std::monostate, bool, std::int64_t, double, Complex, BigInt, std::string,
-                   std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
+  // What is large stands apart, because a tree may have millions of values. Null for a container
+  // without children.
+  using Payload = std::variant<std::monostate, bool, std::int64_t, double, Complex, BigInt,
+                               std::string, std::vector<std::byte>, std::unique_ptr<Children>,
+                               std::shared_ptr<const Tensor>>;
 
   Value(Kind kind, Payload payload);
   template <class T>
@@ -403,15 +408,18 @@ class Value {
   friend struct ValueWay;
   static Value keyed(Kind kind, std::vector<Item> items);
   static Value sequence(Kind kind, std::vector<Value> elements);
+  const Children* held() const;
+  Children* held();
+  Children& held_or_new();
   Value without_children() const;
-  static void take_apart(std::vector<Value> level) noexcept;
+  static void take_apart(std::unique_ptr<Children> level) noexcept;
 
   template <class T>
   std::optional<T> get() const;
 
   Kind kind_ = Kind::kNull;
   bool has_lost_child_ = false;
-  std::optional<std::string> label_;
+  std::unique_ptr<const std::string> label_;
   Payload payload_;
 };
 

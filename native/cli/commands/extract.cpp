@@ -20,6 +20,7 @@
 #include "espalier/read/select.h"
 #include "espalier/read/slice.h"
 #include "espalier/read/to_value.h"
+#include "files/open/lazy_tensors.h"
 
 namespace espalier::cli {
 namespace {
@@ -53,9 +54,9 @@ Result<Tensor> slice_of(const CheckpointFile& file, const TensorRef& ref, const 
   return tensor;
 }
 
-Result<Tensor> whole(const CheckpointFile& file, const std::string& name, const TensorRef& ref) {
+Result<Tensor> whole(const LazyTensors& tensors, const TensorRef& ref) {
   if (ref.is_placeholder()) return to_tensor(ref);
-  auto data = lazy_data(file, name, ref);
+  auto data = tensors(ref);
   if (!data) return propagate(data);
   return to_tensor(ref, std::move(*data));
 }
@@ -90,9 +91,9 @@ Result<Value> select_state(const CheckpointFile& file, const ExtractOptions& opt
   }
   // For a file of one tensor, values that are not selected must not count.
   how.keep_elements = !holds_one_tensor(format);
+  const LazyTensors tensors(file, options.file);
   const auto make = [&](const TensorRef& ref) {
-    auto tensor =
-        options.slice.empty() ? whole(file, options.file, ref) : slice_of(file, ref, slice);
+    auto tensor = options.slice.empty() ? whole(tensors, ref) : slice_of(file, ref, slice);
     if (tensor) tensor = cast.apply(std::move(*tensor));
     if (!tensor && tensor.error().path.empty()) tensor.error().path = tensor_path(ref);
     return tensor;

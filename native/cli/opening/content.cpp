@@ -2,17 +2,21 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/opening/urls.h"
 #include "cli/terminal/progress.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/header.h"
+#include "espalier/foreign/safetensors/header_text.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/read/to_value.h"
+#include "files/open/lazy_tensors.h"
 
 namespace espalier::cli {
 namespace {
@@ -35,8 +39,7 @@ Result<void> check_all(const CheckpointFile& file) {
 }
 
 Result<Content> make_content(CheckpointFile file, const std::string& name, bool restores) {
-  auto state = to_value(file.state(),
-                        [&](const TensorRef& tensor) { return lazy_data(file, name, tensor); });
+  auto state = to_value(file.state(), LazyTensors(file, name));
   if (!state) return propagate(state);
   Value metadata = to_value(file.metadata());
   Content content{std::move(file), std::move(*state), std::move(metadata)};
@@ -55,18 +58,6 @@ Result<Content> make_content(CheckpointFile file, const std::string& name, bool 
 }
 
 }  // namespace
-
-Result<TensorData> lazy_data(const CheckpointFile& file, const std::string& name,
-                             const TensorRef& tensor) {
-  auto data = file.data_lazily(tensor);
-  if (!data) return data;
-  return TensorData::produced(
-      [name, data = std::move(*data)](std::uint64_t offset, MutableByteSpan out) {
-        auto ok = data.read(offset, out);
-        if (!ok && ok.error().file.empty()) ok.error().file = name;
-        return ok;
-      });
-}
 
 tl::expected<Content, Failure> read_content(const std::string& name, const CommonOptions& options,
                                             CarriedTree carried, bool check) {
@@ -92,15 +83,26 @@ tl::expected<Content, Failure> read_content(const std::string& name, const Commo
 Result<void> keep_foreign_header(Content& content) {
   const Catalog& catalog = content.file.checkpoint().catalog();
   if (catalog.format() != kSafetensorsFormat) return {};
-  std::string front(static_cast<std::size_t>(catalog.data_begin()), '\0');
-  const auto bytes = std::as_writable_bytes(std::span(front));
-  if (auto ok = content.file.source().copy({0, 0, front.size()}, bytes); !ok) return ok;
-  // A carried tree that was restored is carried again on the way back.
-  const auto plan = plan_safetensors(
-      content.state, content.metadata,
-      {content.was_carried ? Unrepresentable::kMetadata : Unrepresentable::kError, {}});
-  if (plan && as_text(plan->header) == front) return {};
-  keep_header(content.metadata, front.substr(kSafetensorsLengthBytes));
+  std::vector<std::byte> room;
+  const auto mapping = content.file.source().mapping();
+  ByteSpan front = mapping.value_or(ByteSpan());
+  if (mapping) {
+    front = front.first(static_cast<std::size_t>(catalog.data_begin()));
+  } else {
+    room.resize(static_cast<std::size_t>(catalog.data_begin()));
+    if (auto ok = content.file.source().copy({0, 0, room.size()}, room); !ok) return ok;
+    front = room;
+  }
+  const std::string_view header = as_text(front.subspan(kSafetensorsLengthBytes));
+  if (content.was_carried) {
+    // A carried tree that was restored is carried again on the way back.
+    const auto plan =
+        plan_safetensors(content.state, content.metadata, {Unrepresentable::kMetadata, {}});
+    if (plan && as_text(plan->header) == as_text(front)) return {};
+  } else if (is_usual_header(header, catalog)) {
+    return {};
+  }
+  keep_header(content.metadata, std::string(header));
   return {};
 }
 

@@ -29,11 +29,6 @@ struct Content {
 tl::expected<Content, Failure> read_content(const std::string& name, const CommonOptions& options,
                                             CarriedTree carried, bool check);
 
-/// A tensor's data, read on demand. Errors have `name` as Error::file: a save of several files'
-/// tensors cannot know it, and must tell them from errors of the file that it writes.
-[[nodiscard]] Result<TensorData> lazy_data(const CheckpointFile& file, const std::string& name,
-                                           const TensorRef& tensor);
-
 /// Keeps the header of a safetensors file in the metadata of `content`, unless it is the one that
 /// would be written on the way back anyway. Does nothing for other formats.
 [[nodiscard]] Result<void> keep_foreign_header(Content& content);

@@ -10,6 +10,7 @@
 #include "espalier/format/access.h"
 #include "espalier/read/to_value.h"
 #include "espalier/walker.h"
+#include "files/open/lazy_tensors.h"
 #include "files/open/private_source.h"
 #include "files/open/reading.h"
 #include "files/os/about_file.h"
@@ -139,9 +140,8 @@ Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
 }
 
 Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const {
-  return about_file(shared_->path, [&]() -> Result<Value> {
-    return to_value(node, [this](const TensorRef& tensor) { return data_lazily(tensor); });
-  });
+  return about_file(shared_->path,
+                    [&]() -> Result<Value> { return to_value(node, LazyTensors(*this)); });
 }
 
 Result<Contents> CheckpointFile::contents() const {
@@ -162,18 +162,7 @@ Result<Contents> load_contents(const FilePath& path, const OpenFileOptions& opti
 }
 
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const {
-  return about_file(shared_->path, [&]() -> Result<TensorData> {
-    // Fail now if a tensor cannot be read at all, not in the middle of a save.
-    if (auto plan = plan_read(tensor, {}); !plan) return propagate(plan);
-    return with_place(
-        tensor, TensorData::produced([file = *this, tensor](std::uint64_t offset,
-                                                            MutableByteSpan out) -> Result<void> {
-          return about_file(file.shared_->path, [&] {
-            const auto buffer = file.shared_->buffers.borrow();
-            return file.read_range(tensor, offset, out, *buffer);
-          });
-        }));
-  });
+  return LazyTensors(*this)(tensor);
 }
 
 // Data that a save may take over as they are stored. Not for bytes in memory of their own: those

@@ -153,8 +153,10 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   auto memory = Arena::allocate(index_bytes(sizes));
   if (!memory) return propagate(memory);
   write_index_frame(sizes, memory->bytes());
-  EncodedIndex encoded(std::move(*memory), minor);
-  const Tables places = encoded.tables();
+  const auto views = decode_index(memory->bytes(), 0, minor);
+  if (!views) return propagate(views);
+  EncodedIndex encoded(std::move(*memory), *views);
+  const Tables& places = encoded.tables();
   // Filling the index takes memory. Large tables come first, so that they are freed before the rest
   // is copied. Chunks come last, because they have no source to free.
   move_into(places.text, tables.text);
@@ -178,13 +180,8 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   return encoded;
 }
 
-Tables EncodedIndex::tables() const {
-  // Our own bytes: decoding cannot fail unless there is a bug, which shows as an empty view.
-  return decode_index(bytes(), 0, minor_).value_or(Tables{});
-}
-
 std::span<ChunkRecord> EncodedIndex::chunks() {
-  const auto records = tables().chunks;
+  const auto records = tables_.chunks;
   return {const_cast<ChunkRecord*>(records.data()), records.size()};
 }
 

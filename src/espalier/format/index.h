@@ -38,15 +38,15 @@ class EncodedIndex {
 
   ByteSpan bytes() const { return memory_.bytes(); }
   /// Views of every table inside bytes().
-  Tables tables() const;
+  const Tables& tables() const { return tables_; }
   /// The chunk records inside bytes(): hashes, offsets and lengths may be written here in place.
   std::span<ChunkRecord> chunks();
 
  private:
-  EncodedIndex(Arena memory, std::uint16_t minor) : memory_(std::move(memory)), minor_(minor) {}
+  EncodedIndex(Arena memory, const Tables& tables) : memory_(std::move(memory)), tables_(tables) {}
 
   Arena memory_;
-  std::uint16_t minor_;
+  Tables tables_;
 };
 
 }  // namespace espalier

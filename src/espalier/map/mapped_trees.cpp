@@ -212,7 +212,10 @@ bool MappedTrees::has_flat_params() const {
 class MappedTrees::Builder {
  public:
   Builder(const MappedTrees& trees, const Makers& makers)
-      : trees_(trees), plan_(*trees.plan_), makers_(makers) {}
+      : trees_(trees),
+        plan_(*trees.plan_),
+        makers_(makers),
+        has_flat_params_(trees.has_flat_params()) {}
 
   Result<std::vector<Output>> make() {
     if (trees_.like_) return make_like();
@@ -303,9 +306,8 @@ class MappedTrees::Builder {
     const auto names = names_of(made);
     for (std::size_t n = 0; n < names.size(); ++n) {
       const SplitName split = split_label(*names[n]);
-      auto path = trees_.has_flat_params() && n < made.paths.size()
-                      ? Result<KeyPath>(made.paths[n])
-                      : trees_.path_of(split.name, is_nested);
+      auto path = has_flat_params_ && n < made.paths.size() ? Result<KeyPath>(made.paths[n])
+                                                            : trees_.path_of(split.name, is_nested);
       if (!path) return propagate(path);
       if (path->size() > Limits{}.depth) {
         return fail(ErrorCode::kLimitExceeded,
@@ -679,6 +681,7 @@ class MappedTrees::Builder {
   const MappedTrees& trees_;
   const MapPlan& plan_;
   const Makers& makers_;
+  const bool has_flat_params_;  // found once: it looks at all children of a node
   std::map<std::pair<Identity, std::vector<std::string>>, Value> renamed_;
   std::map<std::string, Value> made_;
   std::vector<std::optional<Identity>> tied_;  // by leaf

@@ -1,7 +1,12 @@
 #include "espalier/map/rule_leaves.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "espalier/base/merge_sort.h"
 #include "espalier/map/key_map_parts.h"
@@ -18,26 +23,63 @@ struct Entry {
   std::size_t words;
 };
 
-std::vector<Entry> entries_of(const Planning& planning) {
-  std::vector<Entry> entries;
-  const std::vector<Rule>& rules = planning.map.parts().rules;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const Rule& rule = rules[i];
-    if (!is_active(rule, planning.options.reverse)) continue;
-    const auto tensors = tensors_of(rule.side(!planning.options.reverse));
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      if (tensors[t]->is_looked_up || tensors[t]->kind != TensorTerm::Kind::kTensor) continue;
-      for (std::size_t n = 0; n < tensors[t]->names.size(); ++n) {
-        entries.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(t),
-                           static_cast<std::uint32_t>(n), &tensors[t]->names[n].pattern,
-                           rule.words.size()});
+// The names of all active rules, in their order. Those without captures are looked up: a map may
+// have a rule for each of thousands of tensors.
+class Entries {
+ public:
+  explicit Entries(const Planning& planning) {
+    const std::vector<Rule>& rules = planning.map.parts().rules;
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      const Rule& rule = rules[i];
+      if (!is_active(rule, planning.options.reverse)) continue;
+      const auto tensors = tensors_of(rule.side(!planning.options.reverse));
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (tensors[t]->is_looked_up || tensors[t]->kind != TensorTerm::Kind::kTensor) continue;
+        for (std::size_t n = 0; n < tensors[t]->names.size(); ++n) {
+          add({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(t),
+               static_cast<std::uint32_t>(n), &tensors[t]->names[n].pattern, rule.words.size()});
+        }
       }
     }
   }
-  return entries;
-}
 
-Result<void> match_leaf(Planning& planning, std::uint32_t leaf, std::span<const Entry> entries) {
+  // Those that a name may fit, in their order, until `use` fails.
+  template <class Use>
+  Result<void> of(const std::string& name, const Use& use) const {
+    const auto found = literal_.find(name);
+    const std::span<const std::uint32_t> literal =
+        found != literal_.end() ? found->second : std::span<const std::uint32_t>();
+    std::size_t next = 0;
+    for (const std::uint32_t number : captures_) {
+      for (; next < literal.size() && literal[next] < number; ++next) {
+        if (auto ok = use(all_[literal[next]]); !ok) return ok;
+      }
+      if (auto ok = use(all_[number]); !ok) return ok;
+    }
+    for (; next < literal.size(); ++next) {
+      if (auto ok = use(all_[literal[next]]); !ok) return ok;
+    }
+    return {};
+  }
+
+ private:
+  void add(const Entry& entry) {
+    const auto number = static_cast<std::uint32_t>(all_.size());
+    all_.push_back(entry);
+    std::string literal;
+    for (const NamePattern::Item& item : entry.pattern->items()) {
+      if (item.capture) return captures_.push_back(number);
+      literal += item.literal;
+    }
+    literal_[std::move(literal)].push_back(number);
+  }
+
+  std::vector<Entry> all_;
+  std::unordered_map<std::string, std::vector<std::uint32_t>> literal_;  // by name
+  std::vector<std::uint32_t> captures_;
+};
+
+Result<void> match_leaf(Planning& planning, std::uint32_t leaf, const Entries& entries) {
   const std::string& name = planning.leaves[leaf].name;
   if (!planning.numbers_by_name.emplace(name, leaf).second) {
     return fail(ErrorCode::kNameCollision,
@@ -47,9 +89,9 @@ Result<void> match_leaf(Planning& planning, std::uint32_t leaf, std::span<const 
   const char separator = planning.map.parts().side(!planning.options.reverse).separator();
   std::uint32_t& taken = planning.taken[leaf];
   CaptureValues values;
-  for (const Entry& entry : entries) {
+  return entries.of(name, [&](const Entry& entry) -> Result<void> {
     values.assign(entry.words, std::nullopt);
-    if (!entry.pattern->match(name, separator, values)) continue;
+    if (!entry.pattern->match(name, separator, values)) return {};
     if (taken != MapTarget::kKept) {
       return fail(ErrorCode::kMapAmbiguous, in_quotes(name) + " is taken by rule " +
                                                 std::to_string(taken + 1) + " and by rule " +
@@ -58,8 +100,8 @@ Result<void> match_leaf(Planning& planning, std::uint32_t leaf, std::span<const 
     }
     taken = entry.rule;
     planning.found[entry.rule].push_back({leaf, entry.tensor, entry.name, values});
-  }
-  return {};
+    return {};
+  });
 }
 
 void look_up(const PlannedRule& rule, Instance& instance) {
@@ -99,7 +141,7 @@ CaptureValues filled(CaptureValues values) {
 Result<void> match_leaves(Planning& planning) {
   planning.found.resize(planning.map.parts().rules.size());
   planning.taken.assign(planning.leaves.size(), MapTarget::kKept);
-  const std::vector<Entry> entries = entries_of(planning);
+  const Entries entries(planning);
   for (std::uint32_t i = 0; i < planning.leaves.size(); ++i) {
     if (auto ok = match_leaf(planning, i, entries); !ok) return ok;
   }

@@ -56,6 +56,7 @@ Result<Value> ValueMaker::make(const NodeRef& node) {
   }
   Value value = to_value_alone(node);
   const bool keyed = has_keys(node.kind());
+  value.reserve(node.size());
   for (std::uint32_t i = 0; i < node.size(); ++i) {
     auto child = make(node.child(i));
     if (!child) return child;

@@ -99,17 +99,44 @@ Value& Value::operator=(const Value& other) { return *this = Value(other); }
 Value& Value::operator=(Value&& other) noexcept = default;
 
 Value::~Value() {
-  Children* children = std::get_if<Children>(&payload_);
-  if (children != nullptr && !children->values.empty()) take_apart(std::move(children->values));
+  auto* children = std::get_if<std::unique_ptr<Children>>(&payload_);
+  if (children != nullptr && *children != nullptr) take_apart(std::move(*children));
 }
 
 Value::Value(Kind kind, Payload payload) : kind_(kind), payload_(std::move(payload)) {}
 
+// The children; null if there are none, of any kind.
+const Value::Children* Value::held() const {
+  const auto* children = std::get_if<std::unique_ptr<Children>>(&payload_);
+  return children != nullptr ? children->get() : nullptr;
+}
+
+Value::Children* Value::held() {
+  auto* children = std::get_if<std::unique_ptr<Children>>(&payload_);
+  return children != nullptr ? children->get() : nullptr;
+}
+
+// For containers alone.
+Value::Children& Value::held_or_new() {
+  auto* children = std::get_if<std::unique_ptr<Children>>(&payload_);
+  if (*children == nullptr) *children = std::make_unique<Children>();
+  return **children;
+}
+
 // A copy without the children of a container.
 Value Value::without_children() const {
-  Value copy(kind_, is_container(kind_) ? Payload(Children()) : payload_);
+  Value copy(kind_, std::visit(
+                        [](const auto& payload) {
+                          using T = std::decay_t<decltype(payload)>;
+                          if constexpr (std::is_same_v<T, std::unique_ptr<Children>>) {
+                            return Payload(std::unique_ptr<Children>());
+                          } else {
+                            return Payload(payload);
+                          }
+                        },
+                        payload_));
   copy.has_lost_child_ = has_lost_child_;
-  copy.label_ = label_;
+  if (label_ != nullptr) copy.label_ = std::make_unique<const std::string>(*label_);
   return copy;
 }
 
@@ -117,8 +144,7 @@ Value::Value(const Value& other) : Value(other.without_children()) {
   if (other.children().empty()) return;
   // Copies the children of containers that have none yet. No recursion, because there may be a
   // million levels.
-  std::vector<std::pair<const Children*, Children*>> pending = {
-      {std::get_if<Children>(&other.payload_), std::get_if<Children>(&payload_)}};
+  std::vector<std::pair<const Children*, Children*>> pending = {{other.held(), &held_or_new()}};
   while (!pending.empty()) {
     const auto [from, to] = pending.back();
     pending.pop_back();
@@ -126,9 +152,7 @@ Value::Value(const Value& other) : Value(other.without_children()) {
     to->values.reserve(from->values.size());  // So that none of them moves again.
     for (const Value& child : from->values) {
       Value& copy = to->values.emplace_back(child.without_children());
-      if (child.children().empty()) continue;
-      pending.emplace_back(std::get_if<Children>(&child.payload_),
-                           std::get_if<Children>(&copy.payload_));
+      if (!child.children().empty()) pending.emplace_back(child.held(), &copy.held_or_new());
     }
   }
 }
@@ -136,25 +160,25 @@ Value::Value(const Value& other) : Value(other.without_children()) {
 // Destroys values and all below them without recursion, and without allocation, because a
 // destructor cannot report failure. On the way down, the link back up is stored in the child's
 // slot.
-void Value::take_apart(std::vector<Value> level) noexcept {
+void Value::take_apart(std::unique_ptr<Children> level) noexcept {
+  const auto take = [](Value& value) {
+    return std::move(*std::get_if<std::unique_ptr<Children>>(&value.payload_));
+  };
   Value up;  // The level above; its last value is the level above that. Null at the top.
   for (;;) {
-    while (!level.empty()) {
-      Children* below = std::get_if<Children>(&level.back().payload_);
-      if (below == nullptr || below->values.empty()) {
-        level.pop_back();
-        continue;
-      }
-      std::vector<Value> next = std::move(below->values);
-      level.back() = std::move(up);
-      up = Value(Kind::kList, Children{{}, std::move(level), nullptr});
+    std::vector<Value>& values = level->values;
+    while (!values.empty() && values.back().children().empty()) values.pop_back();
+    if (!values.empty()) {
+      std::unique_ptr<Children> next = take(values.back());
+      values.back() = std::move(up);
+      up = Value(Kind::kList, std::move(level));
       level = std::move(next);
+      continue;
     }
-    Children* above = std::get_if<Children>(&up.payload_);
-    if (above == nullptr) return;
-    level = std::move(above->values);
-    up = std::move(level.back());
-    level.pop_back();
+    if (up.held() == nullptr) return;
+    level = take(up);
+    up = std::move(level->values.back());
+    level->values.pop_back();
   }
 }
 
@@ -188,7 +212,9 @@ Value Value::tuple(std::vector<Value> elements) {
 Value Value::set() { return sequence(Kind::kSet, {}); }
 Value Value::set(std::vector<Value> elements) { return sequence(Kind::kSet, std::move(elements)); }
 
-Value Value::container(Kind kind) { return is_container(kind) ? Value(kind, Children{}) : Value(); }
+Value Value::container(Kind kind) {
+  return is_container(kind) ? Value(kind, std::unique_ptr<Children>()) : Value();
+}
 
 Value Value::tensor(Tensor tensor) {
   return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));
@@ -206,22 +232,20 @@ Value Value::tensor(TensorElements elements, std::vector<std::uint64_t> shape) {
 }
 
 Value Value::keyed(Kind kind, std::vector<Item> items) {
-  Children children;
-  children.keys.reserve(items.size());
-  children.values.reserve(items.size());
-  for (Item& item : items) {
-    children.keys.push_back(std::move(item.first));
-    children.values.push_back(std::move(item.second));
-  }
-  return Value(kind, std::move(children));
+  Value value = container(kind);
+  value.reserve(items.size());
+  for (Item& item : items) value.add(std::move(item.first), std::move(item.second));
+  return value;
 }
 
 Value Value::sequence(Kind kind, std::vector<Value> elements) {
-  return Value(kind, Children{{}, std::move(elements), nullptr});
+  Value value = container(kind);
+  if (!elements.empty()) value.held_or_new().values = std::move(elements);
+  return value;
 }
 
 Value Value::labelled(std::string label) && {
-  label_ = std::move(label);
+  label_ = std::make_unique<const std::string>(std::move(label));
   return std::move(*this);
 }
 
@@ -265,17 +289,17 @@ std::optional<std::string> Value::defect() const {
 }
 
 std::span<const Value> Value::children() const& {
-  const Children* children = std::get_if<Children>(&payload_);
+  const Children* children = held();
   return children != nullptr ? std::span<const Value>(children->values) : std::span<const Value>();
 }
 
 std::span<Value> Value::children() & {
-  Children* children = std::get_if<Children>(&payload_);
+  Children* children = held();
   return children != nullptr ? std::span<Value>(children->values) : std::span<Value>();
 }
 
 std::span<const Key> Value::keys() const& {
-  const Children* children = std::get_if<Children>(&payload_);
+  const Children* children = held();
   return children != nullptr ? std::span<const Key>(children->keys) : std::span<const Key>();
 }
 
@@ -294,7 +318,7 @@ std::optional<std::size_t> Value::position_of(KeyView key, KeyIndex* index) cons
 }
 
 std::optional<std::size_t> Value::position_of(KeyView key) const {
-  const Children* children = std::get_if<Children>(&payload_);
+  const Children* children = held();
   // Const access is thread-safe, so it uses an index that knows all keys, and makes none.
   const bool is_indexed = children != nullptr && children->index != nullptr &&
                           children->index->size() == children->keys.size();
@@ -302,7 +326,7 @@ std::optional<std::size_t> Value::position_of(KeyView key) const {
 }
 
 std::optional<std::size_t> Value::position_of(KeyView key) {
-  Children* children = std::get_if<Children>(&payload_);
+  Children* children = held();
   if (children == nullptr || children->keys.size() < KeyIndex::kLeast) {
     return position_of(key, nullptr);
   }
@@ -323,14 +347,21 @@ Value* Value::find(const Key& key) & {
   return position ? &children()[*position] : nullptr;
 }
 
+void Value::reserve(std::size_t count) {
+  if (!is_container(kind_) || count == 0) return;
+  Children& children = held_or_new();
+  children.values.reserve(count);
+  if (has_keys(kind_)) children.keys.reserve(count);
+}
+
 void Value::add(Key key, Value value) {
   if (!has_keys(kind_)) {
     has_lost_child_ = true;
     return;
   }
-  Children* children = std::get_if<Children>(&payload_);
-  children->keys.push_back(std::move(key));
-  children->values.push_back(std::move(value));
+  Children& children = held_or_new();
+  children.keys.push_back(std::move(key));
+  children.values.push_back(std::move(value));
 }
 
 void Value::add(Value value) {
@@ -338,7 +369,7 @@ void Value::add(Value value) {
     has_lost_child_ = true;
     return;
   }
-  std::get_if<Children>(&payload_)->values.push_back(std::move(value));
+  held_or_new().values.push_back(std::move(value));
 }
 
 }  // namespace espalier

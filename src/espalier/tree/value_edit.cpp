@@ -189,7 +189,7 @@ Result<void> Value::erase(const KeyPath& path) {
   const Way<Value> way(*this, path);
   if (way.missing) return no_child(*this, path, way);
   Value* parent = Way<Value>(*this, way.keys.parent()).end;
-  Children& children = *std::get_if<Children>(&parent->payload_);
+  Children& children = parent->held_or_new();
   const std::size_t position = *parent->position_of(way.keys.back().view());
   const auto offset = static_cast<std::ptrdiff_t>(position);
   if (!children.keys.empty()) children.keys.erase(children.keys.begin() + offset);

@@ -20,7 +20,7 @@ bool fits(const Tables& t, const TensorRecord& tensor, const Tables& there,
 
 std::vector<std::span<const ChunkRecord>> choose_carried(const Layout& layout, bool is_compressed,
                                                          Carry carry) {
-  const Tables t = layout.index.tables();
+  const Tables& t = layout.index.tables();
   std::vector<std::span<const ChunkRecord>> chosen(layout.tensors.size());
   if (carry == Carry::kNothing) return chosen;
   const Catalog* catalog = nullptr;  // of the tensor before, and whether it has compressed chunks

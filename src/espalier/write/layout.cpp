@@ -67,7 +67,7 @@ std::vector<ChunkRecord> bases_of(const References& references,
 // Copies the records of chunks that lie in other files, and those of patches.
 Result<void> refer(const References& references, Layout& layout) {
   if (references.chunks.empty()) return {};
-  const Tables t = layout.index.tables();
+  const Tables& t = layout.index.tables();
   const auto records = layout.index.chunks();
   for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
     const auto* chunks = find_chunks(references, layout.tensors[i].get());
@@ -105,7 +105,7 @@ Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& 
   }
   Layout layout(std::move(*encoded));
   layout.tensors = std::move(made->tensors);
-  const Tables tables = layout.index.tables();
+  const Tables& tables = layout.index.tables();
   if (auto ok = refer(references, layout); !ok) return propagate(ok);
   const std::uint64_t data_begin = kHeaderBytes + layout.index.bytes().size();
   layout.file_length = data_begin;
@@ -114,7 +114,7 @@ Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& 
   }
   // What our own reader would refuse must not be written: this is where limits on paths and the
   // like are enforced, by the one function that knows them all.
-  if (auto ok = check_file_table(tables, std::as_const(layout.index).bytes().data()); !ok) {
+  if (auto ok = check_file_table(tables, layout.index.bytes().data()); !ok) {
     ok.error().code = ErrorCode::kInvalidTree;
     return propagate(ok);
   }

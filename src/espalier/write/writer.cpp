@@ -63,20 +63,19 @@ std::optional<ByteSpan> Writer::borrowed(const Piece& piece) const {
 // Where a chunk is taken over from, or null.
 const ChunkRecord* Writer::carried(std::uint32_t tensor, std::uint32_t chunk) const {
   if (carried_[tensor].empty()) return nullptr;
-  return &carried_[tensor]
-                  [chunk - std::as_const(layout_.index).tables().tensors[tensor].first_chunk];
+  return &carried_[tensor][chunk - layout_.index.tables().tensors[tensor].first_chunk];
 }
 
 // Whether no piece has bytes of this tensor and of another.
 bool Writer::stands_alone(std::uint32_t tensor) const {
   if (carried_[tensor].empty()) return !is_compressed() && memory_to_borrow(tensor);
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   return table_tensor_bytes(t, t.tensors[tensor]) >= kBorrowBytes;
 }
 
 // Whether a chunk of `tensor` may join the piece that ends right before it.
 bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const {
-  const Tables t = layout_.index.tables();
+  const Tables& t = layout_.index.tables();
   const std::uint64_t begin = t.chunks[piece.first_chunk].offset;
   if (chunk.offset + chunk.stored - begin > kPieceBytes) return false;
   // Patches are made already.
@@ -90,18 +89,18 @@ bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& c
 
 // Whether the first chunk of a piece begins at a multiple of kTensorAlignment.
 bool Writer::begins_aligned(const Piece& piece) const {
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   const TensorRecord& tensor = t.tensors[piece.tensor];
   return is_aligned_chunk(t, tensor, piece.first_chunk - tensor.first_chunk);
 }
 
 // Whether the piece has patches, and nothing else.
 bool Writer::is_patches(const Piece& piece) const {
-  return std::as_const(layout_.index).tables().chunks[piece.first_chunk].is_patch();
+  return layout_.index.tables().chunks[piece.first_chunk].is_patch();
 }
 
 void Writer::divide_into_pieces() {
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   std::uint32_t tensor = 0;
   for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
     const ChunkRecord& chunk = t.chunks[i];
@@ -144,7 +143,7 @@ MutableByteSpan Writer::room_for(const Piece& piece, Scratch& scratch) const {
 
 Result<void> Writer::read(std::size_t i, Scratch& scratch) {
   const Piece& piece = pieces_[i];
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   const auto chunks = t.chunks.subspan(piece.first_chunk, piece.chunk_count);
   const MutableByteSpan room = room_for(piece, scratch);
   std::uint32_t tensor = piece.tensor;
@@ -165,7 +164,7 @@ std::vector<Writer::Need> Writer::needs(std::size_t i) const {
   const Piece& piece = pieces_[i];
   std::vector<Need> needs;
   if (is_patches(piece)) return needs;
-  const Tables t = layout_.index.tables();
+  const Tables& t = layout_.index.tables();
   std::uint32_t tensor = piece.tensor;
   for (std::uint32_t k = piece.first_chunk; k < piece.first_chunk + piece.chunk_count; ++k) {
     tensor = table_tensor_of(t, k, tensor);
@@ -285,7 +284,7 @@ Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
 // tensor may be already.
 Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
                                        MutableByteSpan room, bool is_read) {
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   const std::uint64_t begin = std::uint64_t{chunk - t.tensors[tensor].first_chunk} * kChunkBytes;
   const TensorData& data = layout_.tensors[tensor]->data;
   if (const auto memory = data.memory()) {
@@ -328,7 +327,7 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
     }
     return *bytes;
   }
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   const MutableByteSpan out = room_for(piece, scratch);
   std::uint32_t tensor = piece.tensor;
   std::size_t filled = 0;
@@ -352,7 +351,7 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
 // Chunk offsets are relative to the piece until place() adds its offset.
 Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
   const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
-  const Tables t = std::as_const(layout_.index).tables();
+  const Tables& t = layout_.index.tables();
   if (!scratch.encoder_) scratch.encoder_.emplace(options_.compression_level);
   // Encoding never makes a chunk longer.
   if (scratch.piece_.size() < piece.length) {
@@ -425,13 +424,13 @@ Result<Writer::Front> Writer::finish() {
   if (auto ok = check_carried(); !ok) return propagate(ok);
   // The pieces are no longer needed, and digests need memory.
   release_memory(layout_.tensors);
-  auto digests = node_digests(std::as_const(layout_.index).tables());
+  auto digests = node_digests(layout_.index.tables());
   if (!digests) {
     digests.error().code = ErrorCode::kInvalidTree;
     return propagate(digests);
   }
   const ByteSpan index = layout_.index.bytes();
-  return Front{encode_header({.features = features_of(std::as_const(layout_.index).tables()),
+  return Front{encode_header({.features = features_of(layout_.index.tables()),
                               .file_length = layout_.file_length,
                               .index_length = index.size(),
                               .index_hash = hash128(index),

@@ -9,7 +9,6 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
-#include "espalier/base/json_text.h"
 #include "espalier/base/little_endian.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
@@ -18,13 +17,12 @@
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/foreign/safetensors/header.h"
+#include "espalier/foreign/safetensors/header_text.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/tables.h"
 
 namespace espalier {
 namespace {
-
-constexpr char kMetadataName[] = "__metadata__";
 
 bool holds_tensor(const Value& value) {
   const auto children = value.children();
@@ -75,7 +73,7 @@ class Planner {
 
   Result<void> take_tensor(FlatTensor& flat) {
     const Tensor& tensor = *flat.tensor;
-    if (flat.name == kMetadataName) {
+    if (flat.name == kSafetensorsMetadataName) {
       return fail(ErrorCode::kNameCollision,
                   "the name __metadata__ is reserved in safetensors files; rename the tensor",
                   Error::kNoOffset, flat.path);
@@ -266,35 +264,19 @@ class Planner {
 
   // The JSON of the reference library.
   std::string header_text() const {
-    std::string text = "{";
+    HeaderText header;
+    std::string text;
     if (!pairs_.empty() || has_empty_metadata_) {
-      append_json_string(text, kMetadataName);
-      text += ":{";
-      for (std::size_t i = 0; i < pairs_.size(); ++i) {
-        if (i > 0) text += ',';
-        append_json_string(text, pairs_[i].first);
-        text += ':';
-        append_json_string(text, pairs_[i].second);
-      }
-      text += '}';
+      header.begin_metadata(text);
+      for (const auto& [key, value] : pairs_) header.add_pair(text, key, value);
+      header.end_metadata(text);
     }
     for (const std::size_t i : order_) {
       const SafetensorsTensor& tensor = pending_[i].stored;
-      if (text.back() != '{') text += ',';
-      append_json_string(text, tensor.name);
-      text += ":{\"dtype\":";
-      append_json_string(text, safetensors_dtype_name(tensor.dtype));
-      text += ",\"shape\":";
-      append_json_array(text, tensor.shape);
-      text += ",\"data_offsets\":[";
-      append_number(text, tensor.extent.offset);
-      text += ',';
-      append_number(text, tensor.extent.offset + tensor.extent.length);
-      text += "]}";
+      header.add_tensor(text, tensor.name, tensor.dtype, tensor.shape, tensor.extent.offset,
+                        tensor.extent.offset + tensor.extent.length);
     }
-    text += '}';
-    // The buffer starts aligned for the widest dtype.
-    text.resize((text.size() + 7) / 8 * 8, ' ');
+    header.end(text, text.size());
     return text;
   }
 

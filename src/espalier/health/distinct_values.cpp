@@ -1,20 +1,32 @@
 #include "espalier/health/distinct_values.h"
 
+#include <utility>
+
 #include "espalier/base/little_endian.h"
 
 namespace espalier {
 namespace {
 
-constexpr unsigned kPlacesLog = 13;  // twice as many places as values
-constexpr std::size_t kPlaces = std::size_t{1} << kPlacesLog;
-static_assert(kPlaces >= 2 * DistinctValues::kMost);
-
-// By Fibonacci hashing: https://en.wikipedia.org/wiki/Hash_function#Fibonacci_hashing
-std::size_t place_of(std::uint64_t bits) {
-  return static_cast<std::size_t>((bits * 0x9e3779b97f4a7c15U) >> (64 - kPlacesLog));
-}
+constexpr unsigned kFirstPlacesLog = 6;
 
 }  // namespace
+
+// By Fibonacci hashing: https://en.wikipedia.org/wiki/Hash_function#Fibonacci_hashing
+std::size_t DistinctValues::place_of(std::uint64_t bits) const {
+  std::size_t place = static_cast<std::size_t>((bits * 0x9e3779b97f4a7c15U) >> (64 - places_log_));
+  while (table_[place] != 0 && table_[place] != bits) place = (place + 1) % table_.size();
+  return place;
+}
+
+// Keeps twice as many places as values. Small tensors are many, and have few values.
+void DistinctValues::grow() {
+  places_log_ = table_.empty() ? kFirstPlacesLog : places_log_ + 1;
+  const std::vector<std::uint64_t> old =
+      std::exchange(table_, std::vector<std::uint64_t>(std::size_t{1} << places_log_));
+  for (const std::uint64_t bits : old) {
+    if (bits != 0) table_[place_of(bits)] = bits;
+  }
+}
 
 template <class Bits>
 void DistinctValues::insert(ByteSpan packed) {
@@ -28,16 +40,16 @@ void DistinctValues::insert(ByteSpan packed) {
       has_zero_ = true;
       continue;
     }
-    std::size_t place = place_of(bits);
-    while (table_[place] != 0 && table_[place] != bits) place = (place + 1) % kPlaces;
-    if (table_[place] == 0) ++count_;
+    const std::size_t place = place_of(bits);
+    if (table_[place] == bits) continue;
     table_[place] = bits;
+    if (++count_ * 2 > table_.size()) grow();
   }
 }
 
 void DistinctValues::add(ByteSpan packed) {
   if (count_ >= kMost || packed.empty()) return;
-  if (table_.empty()) table_.resize(kPlaces);
+  if (table_.empty()) grow();
   if (width_ == sizeof(std::uint64_t)) {
     insert<std::uint64_t>(packed);
   } else {

@@ -11,7 +11,7 @@
 namespace espalier {
 
 /// Counts the different bit patterns of elements of four or eight bytes, up to a bound: once it is
-/// reached, further elements cost nothing. Takes 64 KiB from the first add() on. Not thread-safe.
+/// reached, further elements cost nothing. Takes 16 to 32 bytes for each value. Not thread-safe.
 class DistinctValues {
  public:
   /// No count goes beyond it. Types of 16 bits have not many more in usual weights.
@@ -27,10 +27,13 @@ class DistinctValues {
  private:
   template <class Bits>
   void insert(ByteSpan packed);
+  std::size_t place_of(std::uint64_t bits) const;
+  void grow();
 
   std::size_t width_;
   std::size_t count_ = 0;
-  bool has_zero_ = false;             // which marks an empty place
+  bool has_zero_ = false;  // which marks an empty place
+  unsigned places_log_ = 0;
   std::vector<std::uint64_t> table_;  // by hash, then the next free place
 };
 

@@ -15,15 +15,37 @@ constexpr std::uint64_t kFlushAfter = std::uint64_t{1} << 25;
 constexpr std::size_t kStep = std::size_t{3} << 20;
 // Below this many codes, it pays to track their pages.
 constexpr std::size_t kFew = 4096;
+// Up to this many codes, it pays to sort them in place of counting.
+constexpr std::size_t kVeryFew = 1024;
 
 }  // namespace
 
+// Makes the counters, and counts what was kept.
 void CodeCounts::allocate() {
-  if (counters_.empty()) counters_.resize((is_wide() ? 256 : 1) * kPage * lanes());
+  if (!counters_.empty()) return;
+  counters_.resize((is_wide() ? 256 : 1) * kPage * lanes());
+  for (const std::uint16_t code : few_) {
+    ++counters_[code * lanes()];
+    touched_[code / kPage] = true;
+  }
+  unflushed_ = few_.size();
+  few_ = {};
+}
+
+// Keeps codes of 16 bits as they are, while they are few and there are no counters.
+bool CodeCounts::keep_few(ByteSpan packed) {
+  if (!is_wide() || !counters_.empty()) return false;
+  const std::size_t width = codes_ == Codes::kWords ? 2 : 4;
+  const std::size_t codes = packed.size() / width;
+  if (codes > kVeryFew - few_.size()) return false;
+  for (std::size_t i = 0; i < codes; ++i) {
+    few_.push_back(load_le<std::uint16_t>(packed.data() + i * width + (width - 2)));
+  }
+  return true;
 }
 
 void CodeCounts::add(ByteSpan packed) {
-  if (packed.empty()) return;
+  if (packed.empty() || keep_few(packed)) return;
   allocate();
   while (!packed.empty()) {
     const ByteSpan step = packed.first(std::min(packed.size(), kStep));
@@ -100,16 +122,17 @@ void CodeCounts::flush() {
 }
 
 void CodeCounts::merge(const CodeCounts& other) {
-  if (other.codes_ != codes_ || other.counters_.empty()) return;
+  if (other.codes_ != codes_ || (other.counters_.empty() && other.few_.empty())) return;
   allocate();
   if (totals_.empty()) totals_.resize(counters_.size() / lanes());
-  other.for_each([&](std::uint16_t code, std::uint64_t count) { totals_[code] += count; });
-  for (std::size_t page = 0; page < touched_.size(); ++page) {
-    touched_[page] = touched_[page] || other.touched_[page];
-  }
+  other.for_each([&](std::uint16_t code, std::uint64_t count) {
+    totals_[code] += count;
+    touched_[code / kPage] = true;
+  });
 }
 
 void CodeCounts::clear() {
+  few_.clear();
   for (std::size_t page = 0; page < pages(); ++page) {
     if (!touched_[page]) continue;
     std::fill_n(counters_.data() + page * kPage * lanes(), kPage * lanes(), 0u);

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_TREE_CODE_COUNTS_H_
 #define ESPALIER_TREE_CODE_COUNTS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,8 @@ enum class Codes : std::uint8_t {
 };
 
 /// Counts codes of at most 16 bits. Takes 8 KiB of memory, or 512 KiB for codes of 16 bits, and
-/// twice that beyond some ten million codes; none before the first add(). Not thread-safe.
+/// twice that beyond some ten million codes; none before the first add(), and little for the first
+/// thousand codes of 16 bits, because small tensors are many. Not thread-safe.
 class CodeCounts {
  public:
   explicit CodeCounts(Codes codes) : codes_(codes) {}
@@ -36,6 +38,7 @@ class CodeCounts {
   /// Calls `visit(code, count)` for all codes that occurred, in ascending order.
   template <class Visit>
   void for_each(Visit visit) const {
+    if (!few_.empty()) return for_each_of_few(visit);
     for (std::size_t page = 0; page < pages(); ++page) {
       if (!touched_[page]) continue;
       for (std::size_t code = page * kPage; code < (page + 1) * kPage; ++code) {
@@ -62,6 +65,16 @@ class CodeCounts {
     for (std::size_t i = code * lanes(); i < (code + 1) * lanes(); ++i) sum += counters_[i];
     return sum;
   }
+  template <class Visit>
+  void for_each_of_few(Visit visit) const {
+    std::vector<std::uint16_t> sorted = few_;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0, end = 0; i < sorted.size(); i = end) {
+      while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
+      visit(sorted[i], std::uint64_t{end - i});
+    }
+  }
+  bool keep_few(ByteSpan packed);
   void allocate();
   void flush();
   void count(ByteSpan packed);
@@ -70,6 +83,7 @@ class CodeCounts {
   void count_stored(ByteSpan packed);
 
   Codes codes_;
+  std::vector<std::uint16_t> few_;       // all codes, until there are too many
   std::vector<std::uint32_t> counters_;  // by code, then lane
   std::vector<std::uint64_t> totals_;    // by code: counts flushed from the counters
   std::uint64_t unflushed_ = 0;      // codes in the counters; bounded so that they cannot overflow

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/tree/elements.h"
 #include "espalier/tree/magnitude.h"
@@ -468,37 +469,53 @@ std::uint64_t Statistics::distinct_codes() const {
 Summary Statistics::summary() const { return is_counted() ? summary_of_counted() : summary_; }
 
 Histogram Statistics::histogram() const {
-  Histogram histogram;
-  std::vector<std::uint64_t> counts(kBuckets);
+  // Counts of buckets in ascending order, the negative ones behind the others.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> counts;
   std::uint64_t zeros = summary_.zeros;
   if (is_counted()) {
     for (const auto& [value, count] : weighted()) {
       if (value == 0) {
         zeros += count;
       } else if (std::isfinite(value)) {
-        counts[bucket_of(value)] += count;
+        counts.emplace_back(bucket_of(value), count);
       }
     }
+    std::sort(counts.begin(), counts.end());
   } else {
-    codes_.for_each([&](std::uint16_t code, std::uint64_t count) { counts[code] = count; });
-    counts[0] -= zeros_in_buckets_[0];
-    counts[kNegative] -= zeros_in_buckets_[1];
+    codes_.for_each([&](std::uint16_t code, std::uint64_t count) {
+      if (code == 0) count -= zeros_in_buckets_[0];
+      if (code == kNegative) count -= zeros_in_buckets_[1];
+      if ((code & ~kNegative) <= kLastBucket && count > 0) counts.emplace_back(code, count);
+    });
   }
   const auto outermost = [](const std::optional<Number>& number) {
     return std::max(edge(kLastBucket + 1), number ? std::abs(to_double(*number)) : 0);
   };
   const double last_below = outermost(summary_.min);
   const double last_above = outermost(summary_.max);
-  for (std::uint32_t bucket = kLastBucket + 1; bucket-- > 0;) {
+  const auto negative =
+      std::lower_bound(counts.begin(), counts.end(), std::pair(kNegative, std::uint64_t{0}));
+  Histogram histogram;
+  // Several codes may be in one bucket.
+  auto add = [&, last = kBuckets](std::uint32_t bucket, double lower, double upper,
+                                  std::uint64_t count) mutable {
+    if (bucket == std::exchange(last, bucket)) {
+      histogram.buckets.back().count += count;
+    } else {
+      histogram.buckets.push_back({lower, upper, count});
+    }
+  };
+  for (auto at = counts.end(); at != negative;) {
+    const auto [code, count] = *--at;
+    const std::uint32_t bucket = code & ~kNegative;
     const double lower = bucket == kLastBucket ? last_below : edge(bucket + 1);
-    const std::uint64_t count = counts[kNegative | bucket];
     // Zero minus the edge is never -0.0.
-    if (count > 0) histogram.buckets.push_back({0 - lower, 0 - edge(bucket), count});
+    add(code, 0 - lower, 0 - edge(bucket), count);
   }
   if (zeros > 0) histogram.buckets.push_back({0, 0, zeros});
-  for (std::uint32_t bucket = 0; bucket <= kLastBucket; ++bucket) {
-    const double upper = bucket == kLastBucket ? last_above : edge(bucket + 1);
-    if (counts[bucket] > 0) histogram.buckets.push_back({edge(bucket), upper, counts[bucket]});
+  for (auto at = counts.begin(); at != negative; ++at) {
+    const double upper = at->first == kLastBucket ? last_above : edge(at->first + 1);
+    add(at->first, edge(at->first), upper, at->second);
   }
   return histogram;
 }

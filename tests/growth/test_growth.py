@@ -117,7 +117,7 @@ class Growth(unittest.TestCase):
                 of_name[f"layer.{i}.w"] = file
             (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": of_name}))
 
-        self.check(20, make, ["ls {}/model.safetensors.index.json", "verify {}/model.safetensors.index.json --threads 1",
+        self.check(80, make, ["ls {}/model.safetensors.index.json", "verify {}/model.safetensors.index.json --threads 1",
                               "convert {}/model.safetensors.index.json -o {}/out.espalier -f -q --no-sync --threads 1"])
 
     def test_chunks(self):

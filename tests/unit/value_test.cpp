@@ -76,6 +76,35 @@ TEST_CASE("value: a tree of any depth is copied") {
   CHECK(depth_of(value) == kLevels);
 }
 
+TEST_CASE("value: children do not move within the room that was made for them") {
+  for (const Kind kind : {Kind::kDict, Kind::kRecord, Kind::kList, Kind::kTuple, Kind::kSet}) {
+    Value value = Value::container(kind);
+    value.reserve(100);
+    CHECK(value.children().empty());
+    const auto add = [&](std::int64_t i) {
+      has_keys(kind) ? value.add(std::to_string(i), i) : value.add(i);
+    };
+    add(0);
+    const Value* const first = value.children().data();
+    for (std::int64_t i = 1; i < 100; ++i) add(i);
+    CHECK_EQ(value.children().data(), first);
+    CHECK_EQ(value.children().size(), 100);
+  }
+  Value number = 7;
+  number.reserve(100);
+  CHECK_EQ(number.as_int64(), 7);
+  CHECK_FALSE(number.defect());
+}
+
+TEST_CASE("value: what was moved from is an empty value of its kind, and can be filled") {
+  Value from = Value::dict({{"a", 1}});
+  const Value to = std::move(from);
+  CHECK_EQ(to.children().size(), 1);
+  CHECK(from.children().empty());
+  from.add("b", 2);
+  CHECK_EQ(from.find("b")->as_int64(), 2);
+}
+
 TEST_CASE("value: copies are equal, and of their own") {
   const auto same = [](const Value& a, const Value& b) {
     return testing::first_difference(a, b).empty();

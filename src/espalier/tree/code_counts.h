@@ -2,12 +2,12 @@
 #ifndef ESPALIER_TREE_CODE_COUNTS_H_
 #define ESPALIER_TREE_CODE_COUNTS_H_
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "espalier/base/function_ref.h"
 #include "espalier/bytes.h"
 
 namespace espalier {
@@ -36,18 +36,7 @@ class CodeCounts {
   void clear();
 
   /// Calls `visit(code, count)` for all codes that occurred, in ascending order.
-  template <class Visit>
-  void for_each(Visit visit) const {
-    if (!few_.empty()) return for_each_of_few(visit);
-    for (std::size_t page = 0; page < pages(); ++page) {
-      if (!touched_[page]) continue;
-      for (std::size_t code = page * kPage; code < (page + 1) * kPage; ++code) {
-        if (const std::uint64_t count = total(code)) {
-          visit(static_cast<std::uint16_t>(code), count);
-        }
-      }
-    }
-  }
+  void for_each(FunctionRef<void(std::uint16_t code, std::uint64_t count)> visit) const;
 
  private:
   /// Each code has several adjacent counters, so that equal neighbours do not wait for each other's
@@ -64,15 +53,6 @@ class CodeCounts {
     std::uint64_t sum = totals_.empty() ? 0 : totals_[code];
     for (std::size_t i = code * lanes(); i < (code + 1) * lanes(); ++i) sum += counters_[i];
     return sum;
-  }
-  template <class Visit>
-  void for_each_of_few(Visit visit) const {
-    std::vector<std::uint16_t> sorted = few_;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0, end = 0; i < sorted.size(); i = end) {
-      while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
-      visit(sorted[i], std::uint64_t{end - i});
-    }
   }
   bool keep_few(ByteSpan packed);
   void allocate();

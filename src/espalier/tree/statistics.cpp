@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/tree/elements.h"
 #include "espalier/tree/magnitude.h"
 
@@ -480,7 +481,7 @@ Histogram Statistics::histogram() const {
         counts.emplace_back(bucket_of(value), count);
       }
     }
-    std::sort(counts.begin(), counts.end());
+    sort_stably(counts, [](const auto& a, const auto& b) { return a.first < b.first; });
   } else {
     codes_.for_each([&](std::uint16_t code, std::uint64_t count) {
       if (code == 0) count -= zeros_in_buckets_[0];
@@ -491,31 +492,27 @@ Histogram Statistics::histogram() const {
   const auto outermost = [](const std::optional<Number>& number) {
     return std::max(edge(kLastBucket + 1), number ? std::abs(to_double(*number)) : 0);
   };
-  const double last_below = outermost(summary_.min);
-  const double last_above = outermost(summary_.max);
-  const auto negative =
-      std::lower_bound(counts.begin(), counts.end(), std::pair(kNegative, std::uint64_t{0}));
+  const auto negatives = static_cast<std::size_t>(std::count_if(
+      counts.begin(), counts.end(), [](const auto& at) { return at.first >= kNegative; }));
   Histogram histogram;
-  // Several codes may be in one bucket.
-  auto add = [&, last = kBuckets](std::uint32_t bucket, double lower, double upper,
-                                  std::uint64_t count) mutable {
-    if (bucket == std::exchange(last, bucket)) {
+  std::uint32_t last = kBuckets;
+  for (std::size_t i = 0; i <= counts.size(); ++i) {
+    if (i == negatives && zeros > 0) histogram.buckets.push_back({0, 0, zeros});
+    if (i == counts.size()) break;
+    const auto [code, count] = counts[i < negatives ? counts.size() - 1 - i : i - negatives];
+    // Several codes may be in one bucket.
+    if (code == std::exchange(last, code)) {
       histogram.buckets.back().count += count;
-    } else {
-      histogram.buckets.push_back({lower, upper, count});
+      continue;
     }
-  };
-  for (auto at = counts.end(); at != negative;) {
-    const auto [code, count] = *--at;
+    const bool is_negative = code >= kNegative;
     const std::uint32_t bucket = code & ~kNegative;
-    const double lower = bucket == kLastBucket ? last_below : edge(bucket + 1);
+    const double near = edge(bucket);
+    const double far = bucket == kLastBucket ? outermost(is_negative ? summary_.min : summary_.max)
+                                             : edge(bucket + 1);
     // Zero minus the edge is never -0.0.
-    add(code, 0 - lower, 0 - edge(bucket), count);
-  }
-  if (zeros > 0) histogram.buckets.push_back({0, 0, zeros});
-  for (auto at = counts.begin(); at != negative; ++at) {
-    const double upper = at->first == kLastBucket ? last_above : edge(at->first + 1);
-    add(at->first, edge(at->first), upper, at->second);
+    histogram.buckets.push_back(is_negative ? Histogram::Bucket{0 - far, 0 - near, count}
+                                            : Histogram::Bucket{near, far, count});
   }
   return histogram;
 }

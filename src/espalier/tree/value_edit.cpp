@@ -244,19 +244,22 @@ Result<void> Value::merge(Value other, const MergeRule& rule) {
     std::size_t position;  // in `from` of that pair
     std::vector<std::optional<std::size_t>> matches;
     std::vector<OnBoth> decisions;
+    std::optional<DigitMarks> marks;  // of the keys of `from`, once a path is printed
   };
-  std::vector<Pair> pairs = {{this, &other, 0, 0, match_children(*this, other), {}}};
+  std::vector<Pair> pairs = {{this, &other, 0, 0, match_children(*this, other), {}, {}}};
   const auto path_to = [&](std::size_t pair, std::size_t position) {
-    std::vector<std::pair<const Value*, std::size_t>> steps = {{pairs[pair].from, position}};
+    std::vector<std::pair<Pair*, std::size_t>> steps = {{&pairs[pair], position}};
     for (; pair != 0; pair = pairs[pair].around) {
-      steps.emplace_back(pairs[pairs[pair].around].from, pairs[pair].position);
+      steps.emplace_back(&pairs[pairs[pair].around], pairs[pair].position);
     }
     std::string path;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       const auto& [parent, i] = *step;
-      const auto keys = parent->keys();
+      const auto keys = parent->from->keys();
+      // Looking at all keys for each path would take the square of their number.
+      if (!parent->marks) parent->marks.emplace(keys);
       const KeyView key = keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view();
-      append_path(path, key, DigitMarks(keys).of(key));
+      append_path(path, key, parent->marks->of(key));
     }
     return path;
   };
@@ -274,7 +277,7 @@ Result<void> Value::merge(Value other, const MergeRule& rule) {
       if (*decision == OnBoth::kJoin && !can_join(to, from)) decision = OnBoth::kReplace;
       pairs[next].decisions[i] = *decision;
       if (*decision == OnBoth::kJoin) {
-        pairs.push_back({&to, &from, next, i, match_children(to, from), {}});
+        pairs.push_back({&to, &from, next, i, match_children(to, from), {}, {}});
       }
     }
   }

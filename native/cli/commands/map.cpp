@@ -20,8 +20,8 @@
 #include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/base/escaped.h"
-#include "espalier/codec/compression_level.h"
 #include "espalier/file_sink.h"
+#include "espalier/format/access.h"
 #include "espalier/mapped_checkpoint.h"
 #include "espalier/read/opening_machine.h"
 
@@ -212,9 +212,9 @@ Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions
   }
   TargetOptions write = options.write;
   const auto& inputs = stages.front().mapped.inputs();
-  if (write.compress.empty() && inputs.size() == 1) {
-    const auto contents = inputs.front().file.contents();
-    if (contents && contents->compression_level != kNoCompression) write.compress = "true";
+  if (write.compress.empty() && inputs.size() == 1 &&
+      has_compressed(inputs.front().file.checkpoint().catalog().tables())) {
+    write.compress = "true";
   }
   auto metadata = mapped.metadata();
   if (!metadata) return tl::unexpected(failure_of(options, metadata.error()));

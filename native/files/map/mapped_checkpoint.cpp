@@ -1,12 +1,16 @@
 #include "espalier/mapped_checkpoint.h"
 
 #include <new>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "espalier/checkpoint_file.h"
 #include "espalier/map/mapped_trees.h"
 #include "espalier/map/plan.h"
+#include "espalier/read/to_value.h"
 #include "files/map/map_targets.h"
+#include "files/open/lazy_tensors.h"
 #include "files/os/out_of_memory.h"
 
 namespace espalier {
@@ -60,10 +64,13 @@ Result<void> MappedCheckpoint::check(const std::atomic<bool>* cancel) const {
 }
 
 Result<std::vector<MappedCheckpoint::Output>> MappedCheckpoint::outputs() const try {
-  const auto load = [this](std::size_t input, const NodeRef& node) {
-    const CheckpointFile& file =
-        input == MappedTrees::kLike ? *shared_->like : shared_->inputs[input].file;
-    return file.load_lazily(node);
+  // One for each file: it is asked once for each of perhaps a million tensors.
+  std::vector<LazyTensors> tensors;
+  for (const MapInput& input : shared_->inputs) tensors.emplace_back(input.file);
+  std::optional<LazyTensors> like;
+  if (shared_->like) like.emplace(*shared_->like);
+  const auto load = [&](std::size_t input, const NodeRef& node) {
+    return to_value(node, input == MappedTrees::kLike ? *like : tensors[input]);
   };
   const auto produce = [this](std::size_t target) {
     return TensorData::produced(

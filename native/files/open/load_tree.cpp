@@ -148,8 +148,7 @@ Result<Contents> CheckpointFile::contents() const {
   return about_file(shared_->path, [&]() -> Result<Contents> {
     auto state = load_lazily(this->state());
     if (!state) return propagate(state);
-    const Tables& t = checkpoint_.catalog().tables();
-    const bool is_compressed = has_compressed(t.chunks) || has_compressed(t.bases);
+    const bool is_compressed = has_compressed(checkpoint_.catalog().tables());
     return Contents{.state = std::move(*state),
                     .metadata = to_value(metadata()),
                     .compression_level = is_compressed ? kFastCompression : kNoCompression};

@@ -77,6 +77,11 @@ inline bool has_compressed(std::span<const ChunkRecord> chunks) {
   return false;
 }
 
+/// The same for a whole file, with the bases of its patches.
+inline bool has_compressed(const Tables& t) {
+  return has_compressed(t.chunks) || has_compressed(t.bases);
+}
+
 /// Whether any of the chunks is a patch.
 inline bool has_patches(std::span<const ChunkRecord> chunks) {
   for (const ChunkRecord& chunk : chunks) {

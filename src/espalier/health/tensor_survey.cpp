@@ -198,7 +198,7 @@ void Surveyor::add(ByteSpan packed) {
 }
 
 void Surveyor::measure(ByteSpan packed, std::uint64_t count) {
-  block_.resize(kSurveyBlock);
+  block_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(count, kSurveyBlock)));
   while (count > 0) {
     const std::span<float> block(
         block_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(count, kSurveyBlock)));

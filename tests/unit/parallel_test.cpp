@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -11,9 +12,40 @@
 #include <doctest/doctest.h>
 
 #include "files/os/call_scope.h"
+#include "files/os/pool.h"
 
 namespace espalier {
 namespace {
+
+TEST_CASE("a pool lends what a thread that is gone gave back") {
+  std::atomic<int> made = 0;
+  Pool<int> pool([&] { return std::make_unique<int>(++made); });
+  for (int i = 0; i < 40; ++i) std::thread([&] { pool.borrow(); }).join();
+  CHECK_EQ(made, 1);
+}
+
+TEST_CASE("a pool lends each object to one thread at a time") {
+  struct Lent {
+    std::atomic<bool> is_lent = false;
+  };
+  constexpr int kThreads = 20;  // more than there are slots
+  Pool<Lent> pool;
+  std::atomic<int> lent_twice = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        const auto first = pool.borrow();
+        const auto second = pool.borrow();
+        for (Lent* each : {first.get(), second.get()})
+          lent_twice += each->is_lent.exchange(true) ? 1 : 0;
+        for (Lent* each : {first.get(), second.get()}) each->is_lent = false;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(lent_twice, 0);
+}
 
 TEST_CASE("Every index is given once, to a worker that is alone with its number") {
   for (const unsigned threads : {0u, 1u, 2u, 8u, 64u}) {

@@ -41,8 +41,15 @@ class Pool {
   }
 
   Borrowed borrow() {
-    if (T* object = own_slot().exchange(nullptr, std::memory_order_acquire)) {
-      return Borrowed(object, GiveBack{this});
+    // Its own first. Those of other threads count as well, which may be gone: an object may be a
+    // connection that is to be used again.
+    const std::size_t own = own_slot();
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      std::atomic<T*>& slot = slots_[(own + i) % kSlots].object;
+      if (slot.load(std::memory_order_relaxed) == nullptr) continue;
+      if (T* object = slot.exchange(nullptr, std::memory_order_acquire)) {
+        return Borrowed(object, GiveBack{this});
+      }
     }
     {
       const std::lock_guard lock(mutex_);
@@ -56,17 +63,18 @@ class Pool {
   }
 
  private:
+  static constexpr std::size_t kSlots = 16;
   // Each in a cache line of its own.
   struct alignas(64) Slot {
     std::atomic<T*> object = nullptr;
   };
 
-  std::atomic<T*>& own_slot() { return slots_[thread_number() % slots_.size()].object; }
+  static std::size_t own_slot() noexcept { return thread_number() % kSlots; }
 
   void take_back(std::unique_ptr<T> object) noexcept {
     T* none = nullptr;
-    if (own_slot().compare_exchange_strong(none, object.get(), std::memory_order_release,
-                                           std::memory_order_relaxed)) {
+    if (slots_[own_slot()].object.compare_exchange_strong(
+            none, object.get(), std::memory_order_release, std::memory_order_relaxed)) {
       static_cast<void>(object.release());
       return;
     }
@@ -78,7 +86,7 @@ class Pool {
   }
 
   const std::function<std::unique_ptr<T>()> make_;
-  std::array<Slot, 16> slots_;
+  std::array<Slot, kSlots> slots_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<T>> free_;
 };

@@ -12,7 +12,7 @@ import { packageFolder, Site } from '../browser/support/site.mjs'
 import { pack, Project } from './support/project.mjs'
 
 // Most of it are the five modules, of which a page loads two: a core for the file, and the engine.
-const LIMIT = 2_890_000
+const LIMIT = 2_900_000
 
 let packed
 before(async () => (packed = await pack()))
@@ -27,7 +27,7 @@ async function withProject(files, use) {
   }
 }
 
-test('the tarball holds what it should and nothing else, in less than 2.89 MB', (context) => {
+test('the tarball holds what it should and nothing else, in less than 2.9 MB', (context) => {
   const sources = readdirSync(join(packageFolder, 'src'), { recursive: true }).filter((name) => name.endsWith('.ts'))
   const built = sources.flatMap((name) => ['.js', '.d.ts'].map((end) => `dist/${name.slice(0, -3)}${end}`))
   const maps = readdirSync(join(packageFolder, '../maps')).map((name) => `dist/maps/${name}`)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tensor, write } from 'espalier'
-import { ask, inEachBrowser, press, said, setControl, setTheme, tree, violations } from './support/page.mjs'
+import { address, ask, inEachBrowser, press, said, setControl, setTheme, tree, violations } from './support/page.mjs'
 import { built } from './support/site.mjs'
 
 const weights = (step) => Float32Array.from({ length: 400 }, (_, i) => Math.sin(i) * (1 + step / 100))
@@ -172,7 +172,7 @@ inEachBrowser((kind, browser) => {
     await said(page, '.run-bar [role=alert]', /cannot take/)
     await setControl(page, 'Name or pattern', 'nothing-like-it')
     await said(page, '.run-list', /No tensor of model matches the filter/)
-    const link = page.url()
+    const link = await address(page, 'find=nothing-like-it')
     await page.goto('about:blank')
     await page.goto(link)
     await said(page, '.run-list', /No tensor of model matches the filter/)
@@ -233,8 +233,8 @@ inEachBrowser((kind, browser) => {
     await setControl(page, 'log values', true)
     await setControl(page, 'log steps', true)
     await said(page, '.run-chart figcaption', /relative to the first step, logarithmic/)
-    await page.waitForFunction(() => location.hash.includes('row=model/late&also=model/w') && location.hash.includes('scale=rvs'))
-    const link = page.url()
+    await address(page, 'row=model/late&also=model/w')
+    const link = await address(page, 'scale=rvs')
     await page.goto('about:blank')
     await page.goto(link)
     await read(page, 4)

@@ -35,7 +35,7 @@ ShardsOpener::ShardsOpener(const OpenOptions& options, MakeMachine make_machine)
   }
   text_.resize(static_cast<std::size_t>(options.file_size));
   gather_ = Gather(pieces_of(options.file_size));
-  collect_needs();
+  needs_.assign(gather_.needs().begin(), gather_.needs().end());
 }
 
 const WantedFiles* ShardsOpener::wanted_files() const { return error_ ? nullptr : &wanted_; }
@@ -49,20 +49,32 @@ Result<void> ShardsOpener::fail_with(Error error) {
   return tl::unexpected<Error>(*error_);
 }
 
-void ShardsOpener::collect_needs() {
-  if (!index_) {
-    needs_.assign(gather_.needs().begin(), gather_.needs().end());
-    return;
+void ShardsOpener::copy_needs(std::uint32_t shard, std::vector<Extent>& to) const {
+  if (machines_[shard] == nullptr) return;
+  for (Extent need : machines_[shard]->needs()) {
+    need.file = wanted_.all()[shard].number;
+    to.push_back(need);
   }
-  needs_.clear();
-  while (first_open_ < wanted_.answered() && machines_[first_open_] == nullptr) ++first_open_;
-  for (std::size_t i = first_open_; i < wanted_.answered() && needs_.size() < kNeedsAtOnce; ++i) {
-    if (machines_[i] == nullptr) continue;
-    for (Extent need : machines_[i]->needs()) {
-      need.file = wanted_.all()[i].number;
-      needs_.push_back(need);
-    }
+}
+
+// Adds those of further shards.
+void ShardsOpener::add_needs() {
+  for (; next_ < wanted_.answered() && needs_.size() < kNeedsAtOnce; ++next_) {
+    copy_needs(static_cast<std::uint32_t>(next_), needs_);
   }
+}
+
+// Puts those of a shard in place of what it needed before. Collecting all anew for each of a
+// thousand shards would take the square of their number.
+void ShardsOpener::replace_needs(std::uint32_t shard) {
+  if (shard >= next_) return;  // They come when it is its turn.
+  const std::uint32_t file = wanted_.all()[shard].number;
+  const auto is_its = [&](const Extent& need) { return need.file == file; };
+  auto at = std::find_if(needs_.begin(), needs_.end(), is_its);
+  at = needs_.erase(at, std::find_if_not(at, needs_.end(), is_its));
+  std::vector<Extent> its;
+  copy_needs(shard, its);
+  needs_.insert(at, its.begin(), its.end());
 }
 
 Result<void> ShardsOpener::feed(const Extent& extent, ByteSpan bytes) {
@@ -73,16 +85,18 @@ Result<void> ShardsOpener::feed(const Extent& extent, ByteSpan bytes) {
     const std::uint32_t shard = extent.file - 1;
     if (shard >= machines_.size() || machines_[shard] == nullptr) return {};
     fed = go_on(shard, machines_[shard]->feed({0, extent.offset, extent.length}, bytes));
+    replace_needs(shard);
   } else if (!index_) {
     fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan piece) {
       std::copy(piece.begin(), piece.end(),
                 reinterpret_cast<std::byte*>(text_.data()) + i * kGatheredPiece);
       return Result<void>{};
     });
+    needs_.assign(gather_.needs().begin(), gather_.needs().end());
     if (fed && gather_.is_complete()) fed = read_index();
   }
   if (!fed) return fail_with(fed.error());
-  collect_needs();
+  add_needs();
   return {};
 }
 
@@ -116,7 +130,7 @@ Result<void> ShardsOpener::answer(std::uint32_t number, const Result<std::uint64
     ok = give_up(shard, size.error());
   }
   if (!ok) return fail_with(ok.error());
-  collect_needs();
+  add_needs();
   return {};
 }
 

@@ -42,7 +42,9 @@ class ShardsOpener final : public OpeningMachine {
   [[nodiscard]] Result<void> read_index();
   [[nodiscard]] Result<void> go_on(std::uint32_t shard, Result<void> fed);
   [[nodiscard]] Result<void> give_up(std::uint32_t shard, Error error);
-  void collect_needs();
+  void copy_needs(std::uint32_t shard, std::vector<Extent>& to) const;
+  void add_needs();
+  void replace_needs(std::uint32_t shard);
 
   OpenOptions options_;
   MakeMachine make_machine_;
@@ -52,8 +54,8 @@ class ShardsOpener final : public OpeningMachine {
   WantedFiles wanted_;
   std::vector<Shard> shards_;
   std::vector<std::unique_ptr<OpeningMachine>> machines_;  // while they need bytes
-  std::size_t first_open_ = 0;                             // all shards before it are done
-  std::vector<Extent> needs_;
+  std::vector<Extent> needs_;                              // of shards before `next_`
+  std::size_t next_ = 0;
   std::optional<Error> error_;
 };
 

@@ -71,6 +71,12 @@ export async function said(page, selector, pattern) {
   return page.$eval(selector, (element) => element.textContent)
 }
 
+/** The page's address, once its part from '#' on has this text: the page brings it up to date after it has drawn. */
+export async function address(page, text) {
+  await page.waitForFunction((text) => location.hash.includes(text), {}, text)
+  return page.evaluate(() => location.href)
+}
+
 /** Presses a button with a text, in one step: a page that is drawn anew in between has another one. */
 export function press(page, text, within = '') {
   return page.waitForFunction((text, within) => {

@@ -564,12 +564,20 @@ class KeptHeaders(Writing):
             self.text("convert", self.new("there.espalier"), self.new("second.espalier"), "--force")
             self.assertEqual(self.read("second.espalier"), self.read("there.espalier"))
             self.text("convert", source, self.new("bare.espalier"), "--no-metadata", "--force")
-            self.assertNotIn("safetensors.header", self.text("tree", self.new("bare.espalier")))
+            self.assertIn("safetensors.header", self.text("tree", "--metadata", self.new("there.espalier")))
+            self.assertNotIn("safetensors.header", self.text("tree", "--metadata", self.new("bare.espalier")))
 
     def test_files_of_the_reference_library_need_none(self):
-        self.text("convert", DIGITS, self.new("there.espalier"))
-        self.assertNotIn("safetensors.header", self.text("tree", self.new("there.espalier")))
-        self.text("convert", DIGITS, self.new("same.safetensors"))
+        usual = [("no.numbers", "F64", [0], b""), ("wide", "F64", [1], bytes(8)), ("a.b", "F32", [1], bytes(4)), ("a.c", "U8", [3], bytes(3))]
+        sources = [DIGITS]
+        for i, (tensors, metadata) in enumerate(((usual, None), (usual, {"k": "v \" \n"}), (usual, {}), ([], None))):
+            sources.append(self.new(f"usual{i}.safetensors"))
+            self.text("convert", self.write("any.safetensors", safetensors(tensors, metadata)), sources[-1])
+        for source in sources:
+            for options in ((), ("--nest",)):
+                self.text("convert", source, self.new("there.espalier"), *options, "--force")
+                self.assertNotIn("safetensors.header", self.text("tree", "--metadata", self.new("there.espalier")), (source, options))
+            self.text("convert", source, self.new("same.safetensors"), "--force")
 
     def test_carried_tree(self):
         carried = self.new("carried.safetensors")

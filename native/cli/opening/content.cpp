@@ -94,10 +94,10 @@ Result<void> keep_foreign_header(Content& content) {
     front = room;
   }
   const std::string_view header = as_text(front.subspan(kSafetensorsLengthBytes));
-  if (content.was_carried) {
+  if (content.was_carried || catalog.is_nested()) {
     // A carried tree that was restored is carried again on the way back.
-    const auto plan =
-        plan_safetensors(content.state, content.metadata, {Unrepresentable::kMetadata, {}});
+    const auto policy = content.was_carried ? Unrepresentable::kMetadata : Unrepresentable::kError;
+    const auto plan = plan_safetensors(content.state, content.metadata, {policy, {}});
     if (plan && as_text(plan->header) == as_text(front)) return {};
   } else if (is_usual_header(header, catalog)) {
     return {};

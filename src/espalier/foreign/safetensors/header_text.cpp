@@ -76,7 +76,8 @@ void HeaderText::end(std::string& out, std::uint64_t length) {
 }
 
 bool is_usual_header(std::string_view header, const Catalog& catalog) {
-  const Tables& t = catalog.stored_tables();
+  if (catalog.is_nested()) return false;
+  const Tables& t = catalog.tables();
   HeaderText text;
   std::string piece;
   std::size_t at = 0;

@@ -38,7 +38,8 @@ class HeaderText {
 };
 
 /// Whether `header`, the JSON of the file that `catalog` is of, is the text that plan_safetensors()
-/// would write for its tensors and metadata. Takes memory for a number of each tensor alone.
+/// would write for its tensors and metadata. Takes memory for a number of each tensor alone. False
+/// for a nested catalog, which has not the names of the file.
 bool is_usual_header(std::string_view header, const Catalog& catalog);
 
 }  // namespace espalier

@@ -13,6 +13,7 @@ read a file, `cat` of it; to write one, `cp` of what the command wrote.
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import random
@@ -32,21 +33,21 @@ COMMANDS = {
     "ls": ("ls {}/a.espalier", "read a.espalier"),
     "ls of safetensors": ("ls {}/a.safetensors", "read a.safetensors"),
     "verify": ("verify {}/a.espalier", "read a.espalier"),
-    "convert": (f"convert {{}}/a.safetensors -o {{}}/out/x.espalier {OUT}", "write x.espalier"),
-    "convert back": (f"convert {{}}/a.espalier -o {{}}/out/x.safetensors {OUT}", "write x.safetensors"),
-    "extract": (f"extract {{}}/a.espalier *.0.weight -o {{}}/out/x.espalier {OUT}", "read a.espalier"),
-    "merge": (f"merge {{}}/a.safetensors {{}}/b.espalier -o {{}}/out/x.espalier {OUT}", "write x.espalier"),
-    "map": (f"map {{}}/a.safetensors --map {{}}/map.json -o {{}}/out/x.espalier {OUT}", "write x.espalier"),
+    "convert": (f"convert {{}}/a.safetensors -o {{}}/out.espalier {OUT}", "write out.espalier"),
+    "convert back": (f"convert {{}}/a.espalier -o {{}}/out.safetensors {OUT}", "write out.safetensors"),
+    "extract": (f"extract {{}}/a.espalier *.0.weight -o {{}}/out.espalier {OUT}", "read a.espalier"),
+    "merge": (f"merge {{}}/a.safetensors {{}}/b.espalier -o {{}}/out.espalier {OUT}", "write out.espalier"),
+    "map": (f"map {{}}/a.safetensors --map {{}}/map.json -o {{}}/out.espalier {OUT}", "write out.espalier"),
     "diff": ("diff {}/a.espalier {}/b.espalier", "read a.espalier"),
     "diff --stat": ("diff --stat {}/a.espalier {}/b.espalier", "read a.espalier"),
-    "delta": (f"delta {{}}/a.espalier {{}}/b.espalier --most 100 -o {{}}/out/x.espalier {OUT}", "write x.espalier"),
+    "delta": (f"delta {{}}/a.espalier {{}}/b.espalier --most 100 -o {{}}/out.espalier {OUT}", "write out.espalier"),
     "stats": ("stats {}/a.espalier", "read a.espalier"),
     "doctor": ("doctor {}/a.espalier", "read a.espalier"),
 }
 PEER = {
     "safetensors load_file": ("import sys; from safetensors.numpy import load_file; load_file(sys.argv[1] + '/a.safetensors')", None),
     "safetensors save_file": ("import sys; from safetensors.numpy import load_file, save_file; "
-                              "save_file(load_file(sys.argv[1] + '/a.safetensors'), sys.argv[1] + '/out/peer.safetensors')", None),
+                              "save_file(load_file(sys.argv[1] + '/a.safetensors'), sys.argv[1] + '/out.safetensors')", None),
 }
 
 
@@ -60,7 +61,6 @@ def make(folder, count):
         (folder / f"{name}.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + random.Random(name).randbytes(16 * count))
         run(ESPALIER, "convert", folder / f"{name}.safetensors", "-o", folder / f"{name}.espalier", "-q", "--no-sync")
     (folder / "map.json").write_text(json.dumps({"espalier_map": 1, "name": "wrap", "rules": ["{p...} <-> module.{p...}"]}))
-    (folder / "out").mkdir()
 
 
 def run(*command):
@@ -81,7 +81,7 @@ def floor_of(folder, kind):
     what, name = kind.split()
     if what == "read":
         return run("cat", folder / name)[0]
-    return run("cp", folder / "out" / name, folder / "out" / "copy")[0]
+    return run("cp", folder / name, folder / "out.copy")[0]
 
 
 def measure(folder, names, rounds, python):
@@ -94,8 +94,9 @@ def measure(folder, names, rounds, python):
                 continue
             command, floor = COMMANDS[name]
             taken = run(ESPALIER, *(part.replace("{}", str(folder)) for part in command.split()))
+            # A base is in the folder of what is written against it, so this is all in one.
             samples[name].append((*taken, floor_of(folder, floor)))
-            for file in (folder / "out").iterdir():
+            for file in folder.glob("out.*"):
                 file.unlink()
     return samples
 
@@ -147,7 +148,12 @@ def main():
     for count in (10 ** power for power in range(2, options.most + 1)):
         with tempfile.TemporaryDirectory(dir=work) as folder:
             folder = pathlib.Path(folder)
-            make(folder, count)
+            # In a process of its own: what this one has resident would count for those that it starts.
+            maker = multiprocessing.Process(target=make, args=(folder, count))
+            maker.start()
+            maker.join()
+            if maker.exitcode != 0:
+                sys.exit(1)
             for name, samples in measure(folder, names, options.rounds, options.python).items():
                 figures[name][count] = samples
                 print(json.dumps({"command": name, "tensors": count, "samples": samples}), flush=True)

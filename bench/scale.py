@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what commands take for 100, 1,000, ... tensors of 16 bytes: time, memory, and how they grow.
 
-    bench/scale.py --output docs/scale.md         # up to a million tensors, with build/release/espalier; half an hour, on an idle machine
+    bench/scale.py --output docs/scale.md         # up to a million tensors, with build/release/espalier; some minutes, on an idle machine
     bench/scale.py --most 7 --only ls,convert     # up to ten million
     bench/scale.py --python PYTHON                # also the safetensors of that Python, on the same files
 
@@ -45,9 +45,9 @@ COMMANDS = {
     "doctor": ("doctor {}/a.espalier", "read a.espalier"),
 }
 PEER = {
-    "safetensors load_file": ("import sys; from safetensors.numpy import load_file; load_file(sys.argv[1] + '/a.safetensors')", None),
-    "safetensors save_file": ("import sys; from safetensors.numpy import load_file, save_file; "
-                              "save_file(load_file(sys.argv[1] + '/a.safetensors'), sys.argv[1] + '/out.safetensors')", None),
+    "safetensors load_file": "import sys; from safetensors.numpy import load_file; load_file(sys.argv[1] + '/a.safetensors')",
+    "safetensors save_file": "import sys; from safetensors.numpy import load_file, save_file; "
+                             "save_file(load_file(sys.argv[1] + '/a.safetensors'), sys.argv[1] + '/out.safetensors')",
 }
 
 
@@ -90,7 +90,7 @@ def measure(folder, names, rounds, python):
     for number in range(rounds):
         for name in names if number % 2 == 0 else reversed(names):
             if name in PEER:
-                samples[name].append((*run(python, "-c", PEER[name][0], folder), None))
+                samples[name].append((*run(python, "-c", PEER[name], folder), None))
                 continue
             command, floor = COMMANDS[name]
             taken = run(ESPALIER, *(part.replace("{}", str(folder)) for part in command.split()))

@@ -381,8 +381,8 @@ class Value {
     std::vector<Value> values;
     std::shared_ptr<KeyIndex> index;  // of keys, once they are looked for; never that of a copy
   };
-  // What is large stands apart, because a tree may have millions of values. Null for a container
-  // without children.
+  // Children are held by a pointer, so that a value takes little memory: a tree may have millions.
+  // The pointer is null if there are no children.
   using Payload = std::variant<std::monostate, bool, std::int64_t, double, Complex, BigInt,
                                std::string, std::vector<std::byte>, std::unique_ptr<Children>,
                                std::shared_ptr<const Tensor>>;

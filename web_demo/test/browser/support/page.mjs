@@ -71,9 +71,9 @@ export async function said(page, selector, pattern) {
   return page.$eval(selector, (element) => element.textContent)
 }
 
-/** The page's address, once its part from '#' on has this text: the page brings it up to date after it has drawn. */
-export async function address(page, text) {
-  await page.waitForFunction((text) => location.hash.includes(text), {}, text)
+/** The page's address, once its part from '#' on matches: the page brings it up to date after it has drawn. */
+export async function address(page, pattern) {
+  await page.waitForFunction((source) => new RegExp(source).test(location.hash), {}, pattern.source)
   return page.evaluate(() => location.href)
 }
 
